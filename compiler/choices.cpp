@@ -17,14 +17,15 @@ std::vector<loop::Schedule> ChosenSchedules(const Target& target, std::span<cons
   for (const auto& one : choices) chosen[{one->kernel_low, one->kernel_high}] = one->schedule;
   std::vector<loop::Schedule> schedules;
   for (const loop::Kernel& kernel : kernels) {
-    const std::vector<loop::Schedule> offered = target.Schedules(kernel);
-    schedules.push_back(offered.front());
+    schedules.push_back(target.BestSchedule(kernel));
+    if (chosen.empty()) continue;
     const Digest digest = loop::KernelDigest(kernel);
-    const auto at = chosen.empty() || offered.size() == 1 ? chosen.end() : chosen.find(digest);
+    const auto at = chosen.find(digest);
     if (at == chosen.end()) continue;
+    const std::vector<loop::Schedule> others = target.OtherSchedules(kernel, schedules.back());
     const auto is_meant = [&](const loop::Schedule& schedule) { return loop::Print(schedule) == at->second; };
-    const auto found = std::find_if(offered.begin() + 1, offered.end(), is_meant);
-    if (found == offered.end()) continue;
+    const auto found = std::ranges::find_if(others, is_meant);
+    if (found == others.end()) continue;
     schedules.back() = *found;
     auto& choice = *used.emplace_back(std::make_unique<proto::KernelChoiceT>());
     choice.kernel_low = digest.low;

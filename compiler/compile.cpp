@@ -17,7 +17,7 @@
 namespace ingot::compiler {
 namespace {
 
-constexpr int kCompilerVersion = 11;
+constexpr int kCompilerVersion = 12;
 // Interpreted instructions in a millisecond, measured: turns the time box of the proof into a
 // bound that does not depend on the machine.
 constexpr uint64_t kWorkInMillisecond = 20'000;
@@ -34,16 +34,6 @@ std::vector<std::string> FeaturesOf(const TargetSpec& target, std::span<const Ob
   std::sort(features.begin(), features.end());
   features.erase(std::unique(features.begin(), features.end()), features.end());
   return features;
-}
-
-bool HasFeatures(std::span<const Object> objects) {
-  const Result<TargetSpec> host = TargetSpec::Host();
-  if (!host) return false;
-  return std::ranges::all_of(objects, [&](const Object& object) {
-    return std::ranges::all_of(object.features, [&](const std::string& feature) {
-      return std::ranges::binary_search(host->features, feature);
-    });
-  });
 }
 
 // Constants in the order of the plan, each where its spec says.
@@ -104,10 +94,10 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
     said.why = use.why;
   }
   if (!objects.empty()) plan.provenance->features = FeaturesOf(options.target, objects);
-  const bool runs_here = options.prove && !objects.empty() && HasFeatures(objects);
   // Loading takes time that nobody has who asks for no proof.
-  const auto load = [&] { return runs_here ? target.Load() : Result<std::unique_ptr<Runner>>(nullptr); };
-  if (Result<std::unique_ptr<Runner>> runner = load(); runner && *runner != nullptr) {
+  const bool is_proved = options.prove && !objects.empty();
+  const auto load = [&] { return is_proved ? target.Load(objects) : Result<std::unique_ptr<Runner>>(nullptr); };
+  if (const Result<std::unique_ptr<Runner>> runner = load(); runner && *runner != nullptr) {
     const Stopwatch proof;
     const uint64_t proof_ms = options.prove_ms_max + fused.specials.size() * kProofOfSpecial_ms;
     TRY_ASSIGN(const ProofReport report,

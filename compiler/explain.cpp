@@ -5,6 +5,7 @@
 #include "compiler/fusion/fuse.h"
 #include "compiler/ir/text.h"
 #include "compiler/loop/text.h"
+#include "compiler/lowered_graph.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/specialize.h"
 #include "compiler/targets/target.h"
@@ -21,9 +22,8 @@ Result<std::string> Explain(const Graph& graph, Stage stage, const CompileOption
   if (auto runs = DefaultPipeline().Run(work, pipeline); !runs) return std::move(runs).error();
   if (stage == Stage::kOptimized) return Print(work);
   TRY_ASSIGN(const std::unique_ptr<Target> target, Target::Make(options.target));
-  const auto takes_product = [&](DType dtype, const Dim& rows) { return target->TakesProduct(dtype, rows); };
   std::map<NodeId, std::string> reasons;
-  TRY_ASSIGN(Fused fused, Fuse(work, &reasons, takes_product));
+  TRY_ASSIGN(Fused fused, Fuse(work, &reasons, ProductsOf(*target)));
   if (stage == Stage::kDot) return ToDot(work, fused, reasons);
   TRY(Specialize(work, options.gears, *target, fused));
   if (fused.kernels.empty()) return std::string("no kernels: every step calls an ATen operator\n");
@@ -34,7 +34,7 @@ Result<std::string> Explain(const Graph& graph, Stage stage, const CompileOption
       text += loop::Print(kernel);
       continue;
     }
-    const loop::Schedule schedule = target->Schedules(kernel).front();
+    const loop::Schedule schedule = target->BestSchedule(kernel);
     if (stage == Stage::kSchedule) {
       text += kernel.name + ": " + loop::Print(schedule) + "\n";
       continue;

@@ -12,6 +12,10 @@
 
 namespace ingot::compiler {
 
+TakesProduct ProductsOf(const Target& target) {
+  return [&target](DType dtype, const Dim& rows) { return target.TakesProduct(dtype, rows); };
+}
+
 Result<LoweredGraph> LowerGraph(const Graph& graph, const CompileOptions& options) {
   if (Status status = Verify(graph); !status) {
     return Error(Code::kInvalid, "graph: " + status.error().message());
@@ -29,8 +33,7 @@ Result<LoweredGraph> LowerGraph(const Graph& graph, const CompileOptions& option
 
   const Stopwatch fusion;
   TRY_ASSIGN(lowered.target, Target::Make(options.target));
-  const auto takes_product = [&](DType dtype, const Dim& rows) { return lowered.target->TakesProduct(dtype, rows); };
-  TRY_ASSIGN(lowered.fused, Fuse(lowered.graph, nullptr, takes_product));
+  TRY_ASSIGN(lowered.fused, Fuse(lowered.graph, nullptr, ProductsOf(*lowered.target)));
   TRY(Specialize(lowered.graph, options.gears, *lowered.target, lowered.fused));
   TRY_ASSIGN(lowered.conditions, ConditionsOf(lowered.graph, lowered.fused));
   lowered.seconds_fusion = fusion.Seconds();

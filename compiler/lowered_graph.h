@@ -24,6 +24,9 @@ struct LoweredGraph {
   double seconds_passes = 0, seconds_fusion = 0;
 };
 
+/// The products that kernels may make, as fusion asks; `target` outlives it.
+TakesProduct ProductsOf(const Target& target);
+
 /// kInvalid: the graph does not verify.
 Result<LoweredGraph> LowerGraph(const Graph& graph, const CompileOptions& options);
 

@@ -133,7 +133,7 @@ struct Candidate {
 std::optional<Candidate> MakeCandidate(const Target& target, const loop::Kernel& kernel, loop::Schedule schedule) {
   Result<Object> object = target.Emit(kernel, schedule);
   if (!object) return std::nullopt;
-  Result<std::unique_ptr<Runner>> runner = target.Load();
+  Result<std::unique_ptr<Runner>> runner = target.Load({&*object, 1});
   if (!runner || *runner == nullptr || !(*runner)->Add(*object)) return std::nullopt;
   return Candidate{std::move(schedule), std::move(*object), std::move(*runner), true, {}};
 }

@@ -27,7 +27,7 @@ Result<ProofReport> Prove(const loop::Kernel& claimed, const loop::Kernel& made,
   TRY_ASSIGN(const TargetSpec spec, TargetSpec::Host());
   TRY_ASSIGN(const std::unique_ptr<Target> target, Target::Make(spec));
   TRY_ASSIGN(const Object object, target->Emit(made, target->Schedules(made).front()));
-  TRY_ASSIGN(const std::unique_ptr<Runner> runner, target->Load());
+  TRY_ASSIGN(const std::unique_ptr<Runner> runner, target->Load({&object, 1}));
   return ProveKernels(*runner, {&claimed, 1}, {&object, 1}, work);
 }
 

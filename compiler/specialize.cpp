@@ -82,9 +82,7 @@ class Specializer {
     // A gear at which a slice is longer than its tensor: the general code does not run there either.
     if (!loop::ProveBounds(special)) return;
     // Lanes that lie another way than in the general code need all sizes to be known to be sure of a gain.
-    const auto has_row_lanes = [&](const loop::Kernel& kernel) {
-      return target_.Schedules(kernel).front().row_lanes != 0;
-    };
+    const auto has_row_lanes = [&](const loop::Kernel& kernel) { return target_.BestSchedule(kernel).row_lanes != 0; };
     if (has_row_lanes(special) != has_row_lanes(general) && special.symbol_count != 0) return;
     fused_.specials.push_back({launch.kernel, std::move(decided), NumberOf(std::move(special))});
   }

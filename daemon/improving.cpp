@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <utility>
 
@@ -24,7 +23,6 @@
 namespace ingot::daemon {
 namespace {
 
-constexpr std::chrono::seconds kPause{1};
 /// Of a processor: what it may be used and still counts as free.
 constexpr double kFree = 0.25;
 
@@ -67,6 +65,8 @@ Result<Tuning> ParseTuning(std::string_view text) {
 Improving::Improving(Core& core, const Config& config)
     : busy_processors([use = std::make_shared<ProcessorUse>()] { return use->Busy(); }),
       core_(core),
+      idle_(
+          core, config.tuning_idle_s, [this] { return HasWork(); }, [this] { return IsIdle(); }),
       seen_(config.tuning_entries_max, config.tuning_entries_max),
       settled_(config.tuning_entries_max, config.tuning_entries_max) {}
 
@@ -81,7 +81,6 @@ Improving::Outcome& Improving::Outcome::operator+=(const Outcome& other) {
 
 void Improving::Served(const Entry& entry) {
   if (core_.background == nullptr || entry.artifacts.empty()) return;
-  cache::WaiterRef asleep;
   {
     MutexLock lock(mutex_);
     const Reason reason{entry.version, choices_};
@@ -91,25 +90,17 @@ void Improving::Served(const Entry& entry) {
     if (served_.size() >= core_.config.tuning_entries_max) return;
     seen_.Put(entry.digest, reason, 1);
     served_.push_back(entry.digest);
-    asleep = std::move(asleep_);
   }
-  if (asleep) asleep->Wake();
+  idle_.Wake();
 }
 
 void Improving::GiveWay() {
   if (core_.background != nullptr) core_.background->Interrupt();
 }
 
-boost::asio::awaitable<bool> Improving::SleepUntilServed(std::stop_token stop) {
-  const auto waiter = std::make_shared<cache::Waiter>();
-  {
-    MutexLock lock(mutex_);
-    if (!served_.empty()) co_return false;
-    asleep_ = waiter;
-  }
-  const Until until{.stop = stop};
-  Ignore(co_await cache::Waiter::Wait(waiter, until), "it is looked at in any case");
-  co_return true;
+bool Improving::HasWork() const {
+  MutexLock lock(mutex_);
+  return !served_.empty();
 }
 
 std::optional<Digest> Improving::Next() {
@@ -120,28 +111,16 @@ std::optional<Digest> Improving::Next() {
   return next;
 }
 
-bool Improving::IsFree() const { return core_.flights.size() == 0 && core_.compilers.pending() == 0; }
-
 bool Improving::IsIdle() {
   const std::optional<double> busy = busy_processors();
-  return IsFree() && busy && *busy <= static_cast<double>(ProcessorCount()) - 1 + kFree;
+  return IsFree(core_) && busy && *busy <= static_cast<double>(ProcessorCount()) - 1 + kFree;
 }
 
 boost::asio::awaitable<void> Improving::Watch() {
   const std::stop_token stop = core_.stop.get_token();
-  int64_t idle_since_ns = core_.clock.steady_ns();
-  const int64_t idle_ns_min = static_cast<int64_t>(core_.config.tuning_idle_s) * 1'000'000'000;
   while (!stop.stop_requested()) {
-    const bool has_slept = co_await SleepUntilServed(stop);
-    // Nobody has looked meanwhile.
-    if (has_slept) idle_since_ns = core_.clock.steady_ns();
-    const auto nothing = std::make_shared<cache::Waiter>();
-    Ignore(co_await cache::Waiter::Wait(nothing, Until::In(kPause, stop)), "it is looked at in any case");
-    if (!IsIdle()) {
-      idle_since_ns = core_.clock.steady_ns();
-      continue;
-    }
-    if (core_.clock.steady_ns() - idle_since_ns < idle_ns_min) continue;
+    const bool is_idle = co_await idle_.Look(stop);
+    if (!is_idle) continue;
     const std::optional<Digest> next = Next();
     if (!next) continue;
     const Until until{.stop = stop};
@@ -149,18 +128,14 @@ boost::asio::awaitable<void> Improving::Watch() {
     if (improved) continue;
     LogDebug("improved nothing", {{"entry", next->ToHex()}, {"reason", improved.error()}});
     if (improved.error().code() != Code::kCancelled) continue;
-    idle_since_ns = core_.clock.steady_ns();
+    idle_.StartAgain();
     MutexLock lock(mutex_);
     served_.push_back(*next);
   }
 }
 
 boost::asio::awaitable<void> Improving::WaitUntilFree(Until until) {
-  while (until.Check() && !IsFree()) {
-    const auto nothing = std::make_shared<cache::Waiter>();
-    const Until pause = until.AtMost(kPause);
-    Ignore(co_await cache::Waiter::Wait(nothing, pause), "it is looked at in any case");
-  }
+  while (until.Check() && !IsFree(core_)) co_await PauseToLook(until);
 }
 
 cache::Task<Improving::Outcome> Improving::Improve(Digest entry, Until until) {

@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -15,9 +14,9 @@
 #include "base/mutex.h"
 #include "base/until.h"
 #include "cache/task.h"
-#include "cache/waiter.h"
 #include "daemon/config.h"
 #include "daemon/entries.h"
+#include "daemon/idle_watch.h"
 #include "daemon/lru.h"
 #include "daemon/ports.h"
 #include "proto/record_generated.h"
@@ -70,8 +69,7 @@ class Improving {
     uint64_t bytes = 0;  ///< of `after`
   };
 
-  /// True: it was waited for.
-  boost::asio::awaitable<bool> SleepUntilServed(std::stop_token stop);
+  bool HasWork() const;
   std::optional<Digest> Next();
   cache::Task<Outcome> ImproveVariant(EntryRef entry, const proto::StoredVariantT& stored, CompilerFacts facts,
                                       Until until);
@@ -81,14 +79,13 @@ class Improving {
   cache::Task<bool> PutInPlace(const Entry& entry, const proto::StoredVariantT& stored, ArtifactChange change,
                                Until until);
   cache::Task<void> ReplaceIn(Digest entry, ArtifactChange change, Until until);
-  /// Nobody waits for a compile.
-  bool IsFree() const;
-  /// And a processor has nothing to do.
+  /// Nobody waits for a compile, and a processor has nothing to do.
   bool IsIdle();
   bool IsSettled(const Digest& work);
   void Settle(const Digest& work);
 
   Core& core_;
+  IdleWatch idle_;
   mutable Mutex mutex_;
   std::deque<Digest> served_ GUARDED_BY(mutex_);
   /// Why an entry is looked at: another one is looked at again.
@@ -102,7 +99,6 @@ class Improving {
   uint64_t choices_ GUARDED_BY(mutex_) = 0;
   /// Artifacts and sizes at which nothing better is to be found (NameOfWork).
   Lru<bool> settled_ GUARDED_BY(mutex_);
-  cache::WaiterRef asleep_ GUARDED_BY(mutex_);
 };
 
 }  // namespace ingot::daemon

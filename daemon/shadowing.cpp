@@ -2,7 +2,6 @@
 #include "daemon/shadowing.h"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <random>
 #include <string>
@@ -19,34 +18,26 @@ namespace {
 
 /// What came and was not looked at yet; more is let go.
 constexpr size_t kCameMax = 256;
-constexpr std::chrono::seconds kPause{1};
 
 }  // namespace
 
+Shadowing::Shadowing(Core& core)
+    : core_(core),
+      idle_(core, core.config.cluster_shadow_idle_s, [this] { return HasWork(); }, [this] { return IsFree(core_); }) {}
+
 void Shadowing::Fetched(cache::Provenance provenance, Digest text, std::vector<int64_t> gears) {
   if (core_.config.cluster_shadow_one_in == 0) return;
-  cache::WaiterRef asleep;
   {
     MutexLock lock(mutex_);
     if (came_.size() < kCameMax) came_.push_back({std::move(provenance), {text, std::move(gears)}});
-    asleep = std::move(asleep_);
   }
-  if (asleep) asleep->Wake();
+  idle_.Wake();
 }
 
-boost::asio::awaitable<bool> Shadowing::SleepUntilSomethingCame(std::stop_token stop) {
-  const auto waiter = std::make_shared<cache::Waiter>();
-  {
-    MutexLock lock(mutex_);
-    if (!came_.empty() || (policy_ != nullptr && policy_->has_waiting())) co_return false;
-    asleep_ = waiter;
-  }
-  const Until until{.stop = stop};
-  Ignore(co_await cache::Waiter::Wait(waiter, until), "it is looked at in any case");
-  co_return true;
+bool Shadowing::HasWork() const {
+  MutexLock lock(mutex_);
+  return !came_.empty() || (policy_ != nullptr && policy_->has_waiting());
 }
-
-bool Shadowing::IsIdle() const { return core_.flights.size() == 0 && core_.compilers.pending() == 0; }
 
 /// Lets the policy choose among what came. Asks the compiler who it is only once there is something to compare.
 cache::Task<void> Shadowing::Prepare() {
@@ -123,16 +114,8 @@ cache::Task<void> Shadowing::CompileAgain(cache::Provenance provenance, Until un
 boost::asio::awaitable<void> Shadowing::Watch() {
   const std::stop_token stop = core_.stop.get_token();
   if (core_.cluster.trust() == nullptr || core_.config.cluster_shadow_one_in == 0) co_return;
-  int64_t idle_since_ns = core_.clock.steady_ns();
-  const int64_t idle_ns_min = static_cast<int64_t>(core_.config.cluster_shadow_idle_s) * 1'000'000'000;
   while (!stop.stop_requested()) {
-    const bool has_slept = co_await SleepUntilSomethingCame(stop);
-    // Nobody has looked meanwhile.
-    if (has_slept) idle_since_ns = core_.clock.steady_ns();
-    const auto nothing = std::make_shared<cache::Waiter>();
-    Ignore(co_await cache::Waiter::Wait(nothing, Until::In(kPause, stop)), "it is looked at in any case");
-    if (!IsIdle()) idle_since_ns = core_.clock.steady_ns();
-    const bool is_idle = core_.clock.steady_ns() - idle_since_ns >= idle_ns_min;
+    const bool is_idle = co_await idle_.Look(stop);
     if (is_idle) Ignore(co_await Prepare(), "a compiler that cannot be asked compiles nothing");
     std::shared_ptr<cache::ShadowPolicy> policy;
     {

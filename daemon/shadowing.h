@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <stop_token>
 #include <unordered_map>
 #include <vector>
 
@@ -13,7 +12,7 @@
 #include "base/until.h"
 #include "cache/shadow.h"
 #include "cache/task.h"
-#include "cache/waiter.h"
+#include "daemon/idle_watch.h"
 
 namespace ingot::daemon {
 
@@ -24,7 +23,7 @@ struct Core;
 /// says. Its key goes into quarantine then, with all that came by its word (daemon/recall.h). Thread-safe.
 class Shadowing {
  public:
-  explicit Shadowing(Core& core) : core_(core) {}
+  explicit Shadowing(Core& core);
 
   /// An artifact has been let in, made of the graph of this text for these gears. Costs nothing now.
   void Fetched(cache::Provenance provenance, Digest text, std::vector<int64_t> gears);
@@ -42,20 +41,17 @@ class Shadowing {
     cache::Provenance provenance;
     Source source;
   };
-  /// Comes back once there is something to look at. True: it was waited for.
-  boost::asio::awaitable<bool> SleepUntilSomethingCame(std::stop_token stop);
+  bool HasWork() const;
   cache::Task<void> Prepare();
   cache::Task<void> CompileAgain(cache::Provenance provenance, Until until);
-  bool IsIdle() const;
 
   Core& core_;
+  IdleWatch idle_;
   mutable Mutex mutex_;
   std::deque<Came> came_ GUARDED_BY(mutex_);
   /// By artifact; of those the policy has chosen.
   std::unordered_map<Digest, Source> sources_ GUARDED_BY(mutex_);
   std::shared_ptr<cache::ShadowPolicy> policy_ GUARDED_BY(mutex_);
-  /// Who sleeps until something comes.
-  cache::WaiterRef asleep_ GUARDED_BY(mutex_);
 };
 
 }  // namespace ingot::daemon

@@ -14,6 +14,7 @@
 #include "compiler/fusion/lower.h"
 #include "compiler/import/lift.h"
 #include "compiler/ir/text.h"
+#include "compiler/lowered_graph.h"
 #include "compiler/ops/infer.h"
 #include "compiler/passes/apply_patterns.h"
 #include "compiler/passes/pipeline.h"
@@ -114,9 +115,7 @@ Status Explain(const compiler::Graph& graph, const std::vector<compiler::Pattern
   if (auto spec = compiler::TargetSpec::Host()) {
     if (auto made = compiler::Target::Make(*spec)) target = std::move(made).value();
   }
-  if (target != nullptr) {
-    takes_product = [&](compiler::DType dtype, const compiler::Dim& rows) { return target->TakesProduct(dtype, rows); };
-  }
+  if (target != nullptr) takes_product = compiler::ProductsOf(*target);
   TRY_ASSIGN(const std::string table, compiler::ExplainSteps(graph, takes_product));
   std::cout << table;
   return {};

@@ -19,12 +19,12 @@ Results LowerInPlace(const Rule& rule) {
   const Node& node = rule.node();
   const Type& operand = rule.graph().type(std::get<Ref>(node.args[static_cast<size_t>(node.inplace)]).id);
   if (node.results.size() != 1 || !(operand == rule.result())) return rule.No("it works in place on another type");
-  if (const auto own = WriteRules().find(node.op); own != WriteRules().end()) {
-    return node.inplace == 0 ? own->second(rule) : rule.No("it works in place on another operand");
+  if (const LowerFn* own = WriteRules().Of(node.op)) {
+    return node.inplace == 0 ? (*own)(rule) : rule.No("it works in place on another operand");
   }
-  const auto found = PointwiseRules().find(node.op);
-  if (found == PointwiseRules().end() || ClassOf(node) != OpClass::kPointwise) return rule.No("it works in place");
-  const Results results = found->second(rule);
+  const LowerFn* pointwise = PointwiseRules().Of(node.op);
+  if (!pointwise || ClassOf(node) != OpClass::kPointwise) return rule.No("it works in place");
+  const Results results = (*pointwise)(rule);
   if (results.size() != 1 || results[0] == kNoExpr) return {};
   const ExprId value = rule.pool.Expand(results[0], rule.result().sizes);
   return value == kNoExpr ? Results() : InPlace(rule, value);
@@ -32,7 +32,7 @@ Results LowerInPlace(const Rule& rule) {
 
 LowerFn FindRule(std::string_view op) {
   for (const RuleTable* table : Tables()) {
-    if (const auto it = table->find(op); it != table->end()) return it->second;
+    if (const LowerFn* rule = table->Of(op)) return *rule;
   }
   return nullptr;
 }

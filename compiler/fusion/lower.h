@@ -3,11 +3,11 @@
 
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "compiler/fusion/expr.h"
 #include "compiler/ops/call.h"
+#include "compiler/ops/op_table.h"
 
 namespace ingot::compiler::fusion {
 
@@ -56,8 +56,8 @@ struct Rule {
 /// An empty list: no rule for this call; it stays with ATen.
 using LowerFn = Results (*)(const Rule& rule);
 
-/// The rules of one family, by operator.
-using RuleTable = std::unordered_map<std::string_view, LowerFn>;
+/// The rules of one family, by operator: a facet of ops.def, whose macro the family's source defines.
+using RuleTable = OpTable<LowerFn>;
 const RuleTable& PointwiseRules();
 const RuleTable& ViewRules();
 const RuleTable& MoveRules();

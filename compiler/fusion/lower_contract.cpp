@@ -108,13 +108,13 @@ Results Addmm(const Rule& r) {
 }  // namespace
 
 const RuleTable& ContractRules() {
-  static const RuleTable table = {
-      {"aten.linear", Linear},  {"aten.mm", Matmul},
-      {"aten.bmm", Matmul},     {"aten.matmul", Matmul},
-      {"aten.addmm", Addmm},    {"aten.baddbmm", Addmm},
-      {"aten._int_mm", Matmul}, {"aten._weight_int8pack_mm", WeightInt8},
-  };
-  return table;
+  static const RuleTable rules = [] {
+    RuleTable table;
+#define CONTRACT(...) , __VA_ARGS__
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return rules;
 }
 
 }  // namespace ingot::compiler::fusion

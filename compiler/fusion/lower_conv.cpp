@@ -130,11 +130,13 @@ Results Conv(const Rule& r) {
 }  // namespace
 
 const RuleTable& ConvRules() {
-  static const RuleTable table = {
-      {"aten.conv1d", Conv<1>},         {"aten.conv2d", Conv<2>},         {"aten.conv3d", Conv<3>},
-      {"aten.conv1d.padding", Conv<1>}, {"aten.conv2d.padding", Conv<2>}, {"aten.conv3d.padding", Conv<3>},
-  };
-  return table;
+  static const RuleTable rules = [] {
+    RuleTable table;
+#define CONV(...) , __VA_ARGS__
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return rules;
 }
 
 }  // namespace ingot::compiler::fusion

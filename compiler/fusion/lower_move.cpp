@@ -299,42 +299,13 @@ std::optional<Indexed> IndexedBy(const Rule& r, const Dims& table, const std::ve
 }
 
 const RuleTable& MoveRules() {
-  static const RuleTable table = {
-      {"aten.cat", Cat},
-      {"aten.concat", Cat},
-      {"aten.concatenate", Cat},
-      {"aten.stack", Stack},
-      {"aten.repeat", Repeat},
-      {"aten.tile", Repeat},
-      {"aten.repeat_interleave.self_int", RepeatInterleave},
-      {"aten.constant_pad_nd", Pad},
-      {"aten.slice_scatter", SliceScatter},
-      {"aten.select_scatter", SelectScatter},
-      {"aten.tril", Triangle<Op::kLe>},
-      {"aten.triu", Triangle<Op::kGe>},
-      {"aten.full", FillFrom<1>},
-      {"aten.zeros", FillWith<0>},
-      {"aten.ones", FillWith<1>},
-      {"aten.full_like", FillFrom<1>},
-      {"aten.zeros_like", FillWith<0>},
-      {"aten.ones_like", FillWith<1>},
-      {"aten.new_full", FillFrom<2>},
-      {"aten.new_zeros", FillWith<0>},
-      {"aten.new_ones", FillWith<1>},
-      {"aten.scalar_tensor", FillFrom<0>},
-      {"aten.zero", FillWith<0>},
-      {"aten.fill.Scalar", FillFrom<1>},
-      {"aten.fill.Tensor", FillFrom<1>},
-      {"aten.copy", FillFrom<1>},
-      {"aten.arange", Arange<1>},
-      {"aten.arange.start", Arange<2>},
-      {"aten.arange.start_step", Arange<3>},
-      {"aten.index_select", IndexSelect},
-      {"aten.gather", GatherRule},
-      {"aten.embedding", Embedding},
-      {"aten.index.Tensor", IndexTensor},
-  };
-  return table;
+  static const RuleTable rules = [] {
+    RuleTable table;
+#define MOVE(...) , __VA_ARGS__
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return rules;
 }
 
 }  // namespace ingot::compiler::fusion

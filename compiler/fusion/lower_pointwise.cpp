@@ -303,121 +303,30 @@ Results AddC(const Rule& r) {
   return {p.Map(Op::kAdd, {x, p.Map(op, {scaled, other})})};
 }
 
+/// lerp(x, end, weight): from the nearer end, as torch does, so that weights of 0 and 1 give the ends themselves.
+Results Lerp(const Rule& r) {
+  const DType t = TypeOfResult(r);
+  if (!guards::IsFloat(t)) return {};
+  ExprPool& p = r.pool;
+  const ExprId x = r.Operand(0, t), end = r.Operand(1, t), weight = r.Operand(2, t);
+  if (x == kNoExpr || end == kNoExpr || weight == kNoExpr) return {};
+  const ExprId is_near = p.Map(Op::kLt, DType::kBool, {p.Map(Op::kAbs, {weight}), p.Float(0.5, t)});
+  const ExprId beyond = p.Map(Op::kSub, {weight, p.Float(1, t)});
+  const ExprId factor = p.Map(Op::kSelect, t, {is_near, weight, beyond}),
+               base = p.Map(Op::kSelect, t, {is_near, x, end});
+  return {p.Map(Op::kFma, {factor, p.Map(Op::kSub, {end, x}), base})};
+}
+
 }  // namespace
 
 const RuleTable& PointwiseRules() {
-  static const RuleTable table = {
-      {"aten.neg", Unary<Op::kNeg>},
-      {"aten.abs", Abs},
-      {"aten.sign", Sign},
-      {"aten.relu", Relu},
-      {"aten.relu6", FloatRule<Relu6>},
-      {"aten.square", Square},
-      {"aten.floor", Rounding<Op::kFloor>},
-      {"aten.ceil", Rounding<Op::kCeil>},
-      {"aten.round", Rounding<Op::kRound>},
-      {"aten.trunc", Rounding<Op::kTrunc>},
-      {"aten.bitwise_not", Unary<Op::kNot>},
-      {"aten.gelu", FloatRule<Gelu>},
-      {"aten.silu", FloatRule<Silu>},
-      {"aten.mish", FloatRule<Mish>},
-      {"aten.elu", FloatRule<Elu>},
-      {"aten.softplus", FloatRule<Softplus>},
-      {"aten.hardtanh", FloatRule<HardTanh>},
-      {"aten.hardswish", FloatRule<HardSwish>},
-      {"aten.hardsigmoid", FloatRule<HardSigmoid>},
-      {"aten.leaky_relu", FloatRule<LeakyRelu>},
-      {"aten.exp", Unary<Op::kExp>},
-      {"aten.expm1", Unary<Op::kExpm1>},
-      {"aten.log", Unary<Op::kLog>},
-      {"aten.log2", Unary<Op::kLog2>},
-      {"aten.log1p", Unary<Op::kLog1p>},
-      {"aten.sqrt", Unary<Op::kSqrt>},
-      {"aten.rsqrt", Unary<Op::kRsqrt>},
-      {"aten.reciprocal", Unary<Op::kRecip>},
-      {"aten.sin", Unary<Op::kSin>},
-      {"aten.cos", Unary<Op::kCos>},
-      {"aten.tanh", Unary<Op::kTanh>},
-      {"aten.sigmoid", Unary<Op::kSigmoid>},
-      {"aten.log_sigmoid", FloatRule<LogSigmoid>},
-      {"aten.erf", Unary<Op::kErf>},
-      {"aten.isnan", IsNan},
-      {"aten.isinf", AgainstInfinity<Op::kEq>},
-      {"aten.isfinite", AgainstInfinity<Op::kLt>},
-      {"aten.logical_not", LogicalNot},
-      {"aten.clone", Identity},
-      {"aten.contiguous", Identity},
-      {"aten.to.dtype", To},
-      {"aten.to.dtype_layout", To},
-      {"aten._to_copy", To},
-      {"aten.to.device", To},
-      {"aten.to.other", To},
-      {"aten.type_as", To},
-      {"aten.add.Tensor", AddSub<Op::kAdd, false>},
-      {"aten.add.Scalar", AddSub<Op::kAdd, false>},
-      {"aten.sub.Tensor", AddSub<Op::kSub, false>},
-      {"aten.sub.Scalar", AddSub<Op::kSub, false>},
-      {"aten.rsub.Tensor", AddSub<Op::kSub, true>},
-      {"aten.rsub.Scalar", AddSub<Op::kSub, true>},
-      {"aten.mul.Tensor", Mul},
-      {"aten.mul.Scalar", Mul},
-      {"aten.div.Tensor", Div},
-      {"aten.div.Scalar", Div},
-      {"aten.div.Tensor_mode", DivMode},
-      {"aten.div.Scalar_mode", DivMode},
-      {"aten.floor_divide", FloorDivide},
-      {"aten.floor_divide.Scalar", FloorDivide},
-      {"aten.remainder.Tensor", Remainder},
-      {"aten.remainder.Scalar", Remainder},
-      {"aten.pow.Tensor_Tensor", Binary<Op::kPow>},
-      {"aten.pow.Tensor_Scalar", PowScalar},
-      {"aten.pow.Scalar", Binary<Op::kPow>},
-      {"aten.atan2", Binary<Op::kAtan2>},
-      {"aten.minimum", Binary<Op::kMin>},
-      {"aten.maximum", Binary<Op::kMax>},
-      {"aten.min.other", Binary<Op::kMin>},
-      {"aten.max.other", Binary<Op::kMax>},
-      {"aten.clamp", Clamp},
-      {"aten.clamp.Tensor", Clamp},
-      {"aten.clamp_min", Binary<Op::kMax>},
-      {"aten.clamp_min.Tensor", Binary<Op::kMax>},
-      {"aten.clamp_max", Binary<Op::kMin>},
-      {"aten.clamp_max.Tensor", Binary<Op::kMin>},
-      {"aten.eq.Tensor", Compare<Op::kEq>},
-      {"aten.eq.Scalar", Compare<Op::kEq>},
-      {"aten.ne.Tensor", Compare<Op::kNe>},
-      {"aten.ne.Scalar", Compare<Op::kNe>},
-      {"aten.lt.Tensor", Compare<Op::kLt>},
-      {"aten.lt.Scalar", Compare<Op::kLt>},
-      {"aten.le.Tensor", Compare<Op::kLe>},
-      {"aten.le.Scalar", Compare<Op::kLe>},
-      {"aten.gt.Tensor", Compare<Op::kGt>},
-      {"aten.gt.Scalar", Compare<Op::kGt>},
-      {"aten.ge.Tensor", Compare<Op::kGe>},
-      {"aten.ge.Scalar", Compare<Op::kGe>},
-      {"aten.logical_and", Logical<Op::kAnd>},
-      {"aten.logical_or", Logical<Op::kOr>},
-      {"aten.logical_xor", Logical<Op::kXor>},
-      {"aten.bitwise_and.Tensor", Bitwise<Op::kAnd>},
-      {"aten.bitwise_and.Scalar", Bitwise<Op::kAnd>},
-      {"aten.bitwise_or.Tensor", Bitwise<Op::kOr>},
-      {"aten.bitwise_or.Scalar", Bitwise<Op::kOr>},
-      {"aten.bitwise_xor.Tensor", Bitwise<Op::kXor>},
-      {"aten.bitwise_xor.Scalar", Bitwise<Op::kXor>},
-      {"aten.__and__.Tensor", Bitwise<Op::kAnd>},
-      {"aten.__or__.Tensor", Bitwise<Op::kOr>},
-      {"aten.bitwise_left_shift.Tensor", Shift<Op::kShl>},
-      {"aten.bitwise_right_shift.Tensor", Shift<Op::kShr>},
-      {"aten.where.self", Where},
-      {"aten.where.ScalarSelf", Where},
-      {"aten.where.ScalarOther", Where},
-      {"aten.where.Scalar", Where},
-      {"aten.masked_fill.Scalar", MaskedFill},
-      {"aten.masked_fill.Tensor", MaskedFill},
-      {"aten.addcmul", AddC<Op::kMul>},
-      {"aten.addcdiv", AddC<Op::kDiv>},
-  };
-  return table;
+  static const RuleTable rules = [] {
+    RuleTable table;
+#define POINTWISE(...) , __VA_ARGS__
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return rules;
 }
 
 }  // namespace ingot::compiler::fusion

@@ -139,18 +139,13 @@ Results AdaptiveAvgPool(const Rule& r) {
 }  // namespace
 
 const RuleTable& PoolRules() {
-  static const RuleTable table = {
-      {"aten.max_pool1d", MaxPool<1>},
-      {"aten.max_pool2d", MaxPool<2>},
-      {"aten.max_pool3d", MaxPool<3>},
-      {"aten.avg_pool1d", AvgPool<1>},
-      {"aten.avg_pool2d", AvgPool<2>},
-      {"aten.avg_pool3d", AvgPool<3>},
-      {"aten.adaptive_avg_pool1d", AdaptiveAvgPool<1>},
-      {"aten.adaptive_avg_pool2d", AdaptiveAvgPool<2>},
-      {"aten.adaptive_avg_pool3d", AdaptiveAvgPool<3>},
-  };
-  return table;
+  static const RuleTable rules = [] {
+    RuleTable table;
+#define POOL(...) , __VA_ARGS__
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return rules;
 }
 
 }  // namespace ingot::compiler::fusion

@@ -231,22 +231,13 @@ Results Whole(const Rule& r) {
 }  // namespace
 
 const RuleTable& QuantizeRules() {
-  static const RuleTable table = {
-      {"quantized_decomposed.quantize_per_tensor", Whole<QuantizeTensor>},
-      {"quantized_decomposed.quantize_per_tensor.tensor", Whole<QuantizeTensor>},
-      {"quantized_decomposed.quantize_per_tensor.tensor2", Whole<QuantizeTensor>},
-      {"quantized_decomposed.dequantize_per_tensor", Whole<DequantizeTensor>},
-      {"quantized_decomposed.dequantize_per_tensor.tensor", Whole<DequantizeTensor>},
-      {"quantized_decomposed.dequantize_per_tensor.tensor2", Whole<DequantizeTensor>},
-      {"quantized_decomposed.quantize_per_channel", Whole<QuantizeChannel>},
-      {"quantized_decomposed.dequantize_per_channel", Whole<DequantizeChannel>},
-      {"quantized_decomposed.choose_qparams_per_token", Whole<ChooseToken>},
-      {"quantized_decomposed.choose_qparams_per_token_asymmetric", Whole<ChooseTokenAsymmetric>},
-      {"quantized_decomposed.quantize_per_token", Whole<QuantizeToken>},
-      {"quantized_decomposed.dequantize_per_token", Whole<DequantizeToken>},
-      {"quantized_decomposed.dequantize_per_channel_group", Whole<DequantizeGroup>},
-  };
-  return table;
+  static const RuleTable rules = [] {
+    RuleTable table;
+#define QUANTIZE(...) , __VA_ARGS__
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return rules;
 }
 
 }  // namespace ingot::compiler::fusion

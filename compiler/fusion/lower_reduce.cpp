@@ -116,6 +116,17 @@ Results VarCorrection(const Rule& r) {
   return Variance<root>(r, r.FloatAt(2, 1));
 }
 
+/// linalg_vector_norm(x, ord, dim, keepdim, *, dtype)
+Results VectorNorm(const Rule& r) {
+  const auto mask = MaskAt(r, 2);
+  const DType t = ComputeType(r.result().dtype);
+  const ExprId x = r.Operand(0, t);
+  if (!mask || x == kNoExpr) return {};
+  if (r.FloatAt(1, 2) != 2) return r.No("a norm that is not Euclidean");
+  const ExprId squares = r.pool.Map(Op::kMul, {x, x});
+  return Shaped(r, r.pool.Map(Op::kSqrt, {r.pool.Reduce(Op::kReduceSum, t, squares, *mask)}));
+}
+
 /// argmax(x, dim, keepdim); no dim means the flattened tensor.
 template <Op op>
 Results ArgExtreme(const Rule& r) {
@@ -263,42 +274,13 @@ Results BatchNorm(const Rule& r) {
 }  // namespace
 
 const RuleTable& ReduceRules() {
-  static const RuleTable table = {
-      {"aten.sum", FoldAll<Op::kReduceSum>},
-      {"aten.sum.dim_IntList", Fold<Op::kReduceSum>},
-      {"aten.prod", FoldAll<Op::kReduceProd>},
-      {"aten.prod.dim_int", Fold<Op::kReduceProd>},
-      {"aten.mean", MeanAll},
-      {"aten.mean.dim", MeanDim},
-      {"aten.var.dim", VarDim<false>},
-      {"aten.var.correction", VarCorrection<false>},
-      {"aten.std.dim", VarDim<true>},
-      {"aten.std.correction", VarCorrection<true>},
-      {"aten.amax", Fold<Op::kReduceMax>},
-      {"aten.amin", Fold<Op::kReduceMin>},
-      {"aten.max", FoldAll<Op::kReduceMax>},
-      {"aten.min", FoldAll<Op::kReduceMin>},
-      {"aten.max.dim", ExtremeDim<Op::kReduceMax, Op::kReduceArgMax>},
-      {"aten.min.dim", ExtremeDim<Op::kReduceMin, Op::kReduceArgMin>},
-      {"aten.argmax", ArgExtreme<Op::kReduceArgMax>},
-      {"aten.argmin", ArgExtreme<Op::kReduceArgMin>},
-      {"aten.any", FoldBool<Op::kReduceAny>},
-      {"aten.any.dim", FoldBool<Op::kReduceAny>},
-      {"aten.any.dims", FoldBool<Op::kReduceAny>},
-      {"aten.all", FoldBool<Op::kReduceAll>},
-      {"aten.all.dim", FoldBool<Op::kReduceAll>},
-      {"aten.all.dims", FoldBool<Op::kReduceAll>},
-      {"aten.softmax.int", Softmax<false>},
-      {"aten._softmax", Softmax<false>},
-      {"aten.log_softmax.int", Softmax<true>},
-      {"aten._log_softmax", Softmax<true>},
-      {"aten.logsumexp", LogSumExp},
-      {"aten.layer_norm", LayerNorm},
-      {"aten.rms_norm", RmsNorm},
-      {"aten.group_norm", GroupNorm},
-      {"aten.batch_norm", BatchNorm},
-  };
-  return table;
+  static const RuleTable rules = [] {
+    RuleTable table;
+#define REDUCE(...) , __VA_ARGS__
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return rules;
 }
 
 }  // namespace ingot::compiler::fusion

@@ -47,13 +47,13 @@ Results RunningExtreme(const Rule& r) {
 }  // namespace
 
 const RuleTable& ScanRules() {
-  static const RuleTable table = {
-      {"aten.cumsum", Running<Op::kScanSum>},
-      {"aten.cumprod", Running<Op::kScanProd>},
-      {"aten.cummax", RunningExtreme<Op::kScanMax>},
-      {"aten.cummin", RunningExtreme<Op::kScanMin>},
-  };
-  return table;
+  static const RuleTable rules = [] {
+    RuleTable table;
+#define SCAN(...) , __VA_ARGS__
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return rules;
 }
 
 }  // namespace ingot::compiler::fusion

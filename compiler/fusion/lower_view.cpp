@@ -154,41 +154,13 @@ Results Split(const Rule& r) {
 }  // namespace
 
 const RuleTable& ViewRules() {
-  static const RuleTable table = {
-      {"aten.detach", Alias},
-      {"aten.alias", Alias},
-      {"aten.lift_fresh", Alias},
-      {"aten.view", Reshaped},
-      {"aten.reshape", Reshaped},
-      {"aten._unsafe_view", Reshaped},
-      {"aten.view_as", Reshaped},
-      {"aten.flatten.using_ints", Reshaped},
-      {"aten.unflatten.int", Reshaped},
-      {"aten.unsqueeze", Reshaped},
-      {"aten.squeeze", Reshaped},
-      {"aten.squeeze.dim", Reshaped},
-      {"aten.squeeze.dims", Reshaped},
-      {"aten.transpose.int", Transpose},
-      {"aten.swapaxes", Transpose},
-      {"aten.swapdims", Transpose},
-      {"aten.t", Reverse},
-      {"aten.numpy_T", Reverse},
-      {"aten.mT", SwapLast},
-      {"aten.permute", Permute},
-      {"aten.movedim.int", MoveDim},
-      {"aten.expand", Expand},
-      {"aten.expand_as", Expand},
-      {"aten.select.int", Select},
-      {"aten.slice.Tensor", Slice},
-      {"aten.narrow", Narrow},
-      {"aten.split.Tensor", Split},
-      {"aten.split.sizes", Split},
-      {"aten.split", Split},
-      {"aten.split_with_sizes", Split},
-      {"aten.chunk", Split},
-      {"aten.unbind.int", Unbind},
-  };
-  return table;
+  static const RuleTable rules = [] {
+    RuleTable table;
+#define VIEW(...) , __VA_ARGS__
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return rules;
 }
 
 }  // namespace ingot::compiler::fusion

@@ -141,11 +141,13 @@ Results Copy(const Rule& r) {
 }  // namespace
 
 const RuleTable& WriteRules() {
-  static const RuleTable table = {
-      {"aten.index_copy", IndexCopy},         {"aten.index_put", IndexPut}, {"aten.slice_scatter", SliceScatter},
-      {"aten.select_scatter", SelectScatter}, {"aten.copy", Copy},
-  };
-  return table;
+  static const RuleTable rules = [] {
+    RuleTable table;
+#define WRITE(...) , __VA_ARGS__
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return rules;
 }
 
 std::vector<NodeId> WritesWithin(const Graph& graph, NodeId write, ExprId stored, const ExprPool& pool) {

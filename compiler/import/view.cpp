@@ -6,17 +6,10 @@
 #include <optional>
 
 #include "compiler/ops/infer.h"
+#include "compiler/ops/op_table.h"
 
 namespace ingot::compiler {
 namespace {
-
-// Views that only name the same elements in the same order by other sizes.
-constexpr std::string_view kReshapes[] = {
-    "aten.view",        "aten.reshape",      "aten._unsafe_view",       "aten.unsqueeze",     "aten.squeeze",
-    "aten.squeeze.dim", "aten.squeeze.dims", "aten.flatten.using_ints", "aten.unflatten.int", "aten.view_as",
-    "aten.reshape_as",  "aten.ravel",        "aten._reshape_alias",     "aten.contiguous",    "aten.alias",
-    "aten.detach",      "aten.lift_fresh",
-};
 
 std::optional<int64_t> IntArg(const std::vector<Arg>& args, size_t i) {
   const Dim* dim = i < args.size() ? std::get_if<Dim>(&args[i]) : nullptr;
@@ -75,60 +68,98 @@ std::optional<TakenView> PartOf(uint32_t parent, const Meta& parent_meta, const 
   return std::nullopt;
 }
 
-/// How the view permutes the parent's dims: dim i of the view is dim result[i] of the parent.
-std::optional<std::vector<size_t>> Permutation(const TakenView& view, size_t rank) {
-  std::vector<size_t> order(rank);
-  std::iota(order.begin(), order.end(), 0);
-  std::optional<size_t> a, b;
-  if (view.op == "aten.transpose.int" || view.op == "aten.swapaxes" || view.op == "aten.swapdims") {
-    a = DimArg(view.args, 1, rank), b = DimArg(view.args, 2, rank);
-  } else if (view.op == "aten.t" && rank == 2) {
-    a = 0, b = 1;
-  } else if (view.op == "aten.mT" && rank >= 2) {
-    a = rank - 2, b = rank - 1;
-  } else if (view.op == "aten.numpy_T") {
-    std::reverse(order.begin(), order.end());
-    return order;
-  } else if (view.op == "aten.permute" && view.args.size() == 2) {
-    const Dims* dims = std::get_if<Dims>(&view.args[1]);
-    if (!dims || dims->size() != rank) return std::nullopt;
-    for (size_t i = 0; i < rank; ++i) {
-      const std::optional<size_t> dim = (*dims)[i].is_const() ? WrapDim((*dims)[i].const_value(), rank) : std::nullopt;
-      if (!dim) return std::nullopt;
-      order[i] = *dim;
-    }
-    return order;
-  }
+using Order = std::vector<size_t>;
+
+std::optional<Order> Swapped(size_t rank, std::optional<size_t> a, std::optional<size_t> b) {
   if (!a || !b || *a >= rank || *b >= rank) return std::nullopt;
+  Order order(rank);
+  std::iota(order.begin(), order.end(), 0);
   std::swap(order[*a], order[*b]);
   return order;
 }
+std::optional<Order> SwapNamed(const TakenView& view, size_t rank) {
+  return Swapped(rank, DimArg(view.args, 1, rank), DimArg(view.args, 2, rank));
+}
+std::optional<Order> SwapTwo(const TakenView&, size_t rank) { return rank == 2 ? Swapped(rank, 0, 1) : std::nullopt; }
+std::optional<Order> SwapLast(const TakenView&, size_t rank) {
+  return rank >= 2 ? Swapped(rank, rank - 2, rank - 1) : std::nullopt;
+}
+std::optional<Order> ReverseOrder(const TakenView&, size_t rank) {
+  Order order(rank);
+  std::iota(order.rbegin(), order.rend(), 0);
+  return order;
+}
+std::optional<Order> PermuteOrder(const TakenView& view, size_t rank) {
+  const Dims* dims = view.args.size() == 2 ? std::get_if<Dims>(&view.args[1]) : nullptr;
+  if (!dims || dims->size() != rank) return std::nullopt;
+  Order order;
+  for (const Dim& one : *dims) {
+    const std::optional<size_t> dim = one.is_const() ? WrapDim(one.const_value(), rank) : std::nullopt;
+    if (!dim) return std::nullopt;
+    order.push_back(*dim);
+  }
+  return order;
+}
+
+/// The scatter operator that takes the view's own arguments. Operands are filled in by ScatterOf.
+Node ScatterAs(const char* op, const TakenView& view) {
+  Node node;
+  node.op = op;
+  node.step = view.step;
+  node.step_shift = 1;
+  node.args.assign(view.args.begin() + 1, view.args.end());
+  return node;
+}
+std::optional<Node> SliceScatter(const TakenView& view, const Meta&, const Meta&) {
+  return ScatterAs("aten.slice_scatter", view);
+}
+std::optional<Node> SelectScatter(const TakenView& view, const Meta&, const Meta&) {
+  return ScatterAs("aten.select_scatter", view);
+}
+std::optional<Node> DiagonalScatter(const TakenView& view, const Meta&, const Meta&) {
+  return ScatterAs("aten.diagonal_scatter", view);
+}
+std::optional<Node> NarrowScatter(const TakenView& view, const Meta& parent_meta, const Meta& meta) {
+  const std::optional<size_t> dim = DimArg(view.args, 1, parent_meta.type.rank());
+  const std::optional<int64_t> start = IntArg(view.args, 2);
+  if (!dim || !start) return std::nullopt;
+  Node node;
+  node.op = "aten.slice_scatter";
+  const std::vector<Arg> slice = SliceArgs(kNoValue, *dim, *start, meta.type.sizes[*dim]);
+  node.args.assign(slice.begin() + 1, slice.end());
+  return node;
+}
+
+/// How what was written through a view gets back into its parent. Neither of both: the view has the same elements in
+/// the same order by other sizes.
+struct Undo {
+  using Scatter = std::optional<Node> (*)(const TakenView& view, const Meta& parent_meta, const Meta& meta);
+  using Reorder = std::optional<Order> (*)(const TakenView& view, size_t rank);
+  constexpr Undo() = default;
+  constexpr Undo(Scatter way) : scatter(way) {}
+  constexpr Undo(Reorder way) : order(way) {}
+
+  Scatter scatter = nullptr;  ///< the operator that puts a value back where the view took it, less both operands
+  Reorder order = nullptr;    ///< dim i of the view is dim result[i] of the parent
+};
+
+const OpTable<Undo>& Undos() {
+  static const OpTable<Undo> ways = [] {
+    OpTable<Undo> table;
+#define UNDO(way) , way
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return ways;
+}
 
 /// The scatter operator that puts a value back where the view took it, by name and arguments.
-std::optional<Node> ScatterOf(const TakenView& view, const Meta& parent_meta, const Meta& meta, ValueId parent,
-                              ValueId value) {
-  Node node;
-  node.args = {Ref{parent}, Ref{value}};
-  const size_t rank = parent_meta.type.rank();
-  if (view.op == "aten.slice.Tensor" || view.op == "aten.select.int" || view.op == "aten.diagonal") {
-    node.op = view.op == "aten.slice.Tensor" ? "aten.slice_scatter"
-              : view.op == "aten.select.int" ? "aten.select_scatter"
-                                             : "aten.diagonal_scatter";
-    node.step = view.step;
-    node.step_shift = 1;
-    node.args.insert(node.args.end(), view.args.begin() + 1, view.args.end());
-    return node;
-  }
-  if (view.op == "aten.narrow") {
-    const std::optional<size_t> dim = DimArg(view.args, 1, rank);
-    const std::optional<int64_t> start = IntArg(view.args, 2);
-    if (!dim || !start) return std::nullopt;
-    node.op = "aten.slice_scatter";
-    const std::vector<Arg> slice = SliceArgs(parent, *dim, *start, meta.type.sizes[*dim]);
-    node.args.insert(node.args.end(), slice.begin() + 1, slice.end());
-    return node;
-  }
-  return std::nullopt;
+std::optional<Node> ScatterOf(const Undo* undo, const TakenView& view, const Meta& parent_meta, const Meta& meta,
+                              ValueId parent, ValueId value) {
+  if (!undo || !undo->scatter) return std::nullopt;
+  std::optional<Node> node = undo->scatter(view, parent_meta, meta);
+  if (node) node->args.insert(node->args.begin(), {Ref{parent}, Ref{value}});
+  return node;
 }
 
 /// Any view by its geometry, where it begins with its parent: offsets of as_strided count from the
@@ -179,18 +210,20 @@ ValueId Replay(Graph& graph, const TakenView& view, ValueId parent, const Type& 
 
 Result<ValueId> Invert(Graph& graph, const TakenView& view, const Meta& parent_meta, const Meta& meta, ValueId parent,
                        ValueId value) {
-  if (std::optional<Node> scatter = ScatterOf(view, parent_meta, meta, parent, value)) {
+  const Undo* undo = Undos().Of(view.op);
+  if (std::optional<Node> scatter = ScatterOf(undo, view, parent_meta, meta, parent, value)) {
     const NodeId id = graph.AddNode(*std::move(scatter), {graph.type(parent)});
     return graph.node(id).results[0];
   }
   const size_t rank = parent_meta.type.rank();
-  if (const auto order = Permutation(view, rank); order && meta.type.rank() == rank) {
+  const auto order = undo && undo->order ? undo->order(view, rank) : std::nullopt;
+  if (order && meta.type.rank() == rank) {
     Dims inverse(rank);
     for (size_t i = 0; i < rank; ++i) inverse[(*order)[i]] = static_cast<int64_t>(i);
     return AddViewNode(graph, {"aten.permute", {Ref{value}, inverse}}, parent_meta.type);
   }
-  if (std::find(std::begin(kReshapes), std::end(kReshapes), view.op) != std::end(kReshapes) &&
-      meta.type.Elements() == parent_meta.type.Elements()) {
+  const bool is_reshape = undo && !undo->scatter && !undo->order;
+  if (is_reshape && meta.type.Elements() == parent_meta.type.Elements()) {
     const Type type = Type::Contiguous(parent_meta.type.dtype, parent_meta.type.sizes);
     Node node{"aten.reshape", {Ref{value}, type.sizes}};
     node.sizes_of = static_cast<int32_t>(view.parent);

@@ -137,27 +137,33 @@ Dim TiledRows(const Kernel& kernel, const Schedule& schedule) {
   return guards::Product(std::span(kernel.rows).last(dims));
 }
 
-Window WindowOf(const Kernel& kernel, const Schedule& schedule, std::span<const int64_t> symbols, int64_t task) {
-  if (!schedule.is_tiled()) return {task, task + 1, kAllColumns};
-  const auto pieces = [](int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; };
-  const auto piece = [](int64_t number, int64_t tile, int64_t extent) {
-    return std::pair(number * tile, std::min((number + 1) * tile, extent));
-  };
-  Window window;
-  int64_t rest = task;
-  const int64_t height = TiledRows(kernel, schedule).Eval(symbols);
-  const int64_t row_tiles = pieces(height, schedule.row_tile);
-  const auto [first, last] = piece(rest % row_tiles, schedule.row_tile, height);
-  rest /= row_tiles;
-  if (schedule.column_tile != 0) {
-    const int64_t width = ColumnsOf(kernel).Eval(symbols);
-    const int64_t column_tiles = pieces(width, schedule.column_tile);
-    window.columns = piece(rest % column_tiles, schedule.column_tile, width);
-    rest /= column_tiles;
+std::vector<TaskAxis> TaskAxes(const Kernel& kernel, const Schedule& schedule) {
+  std::vector<TaskAxis> axes;
+  size_t outer = kernel.rows.size();
+  if (schedule.is_tiled() && !kernel.rows.empty()) {
+    axes.push_back({TaskAxis::Of::kRows, TiledRows(kernel, schedule), schedule.row_tile});
+    outer -= std::min(schedule.row_dims, outer);
   }
-  window.row_begin = rest * height + first;
-  window.row_end = rest * height + last;
-  return window;
+  if (schedule.column_tile != 0) axes.push_back({TaskAxis::Of::kColumns, ColumnsOf(kernel), schedule.column_tile});
+  axes.push_back({TaskAxis::Of::kOuter, guards::Product(std::span(kernel.rows).first(outer))});
+  return axes;
+}
+
+Window WindowOf(const Kernel& kernel, const Schedule& schedule, std::span<const int64_t> symbols, int64_t task) {
+  Columns rows = {0, 1}, columns = kAllColumns;
+  int64_t height = 1;
+  for (const TaskAxis& axis : TaskAxes(kernel, schedule)) {
+    // What is left counts the last axis.
+    if (axis.of == TaskAxis::Of::kOuter) break;
+    const int64_t extent = axis.extent.Eval(symbols);
+    const int64_t pieces = (extent + axis.tile - 1) / axis.tile;
+    const int64_t first = task % pieces * axis.tile, last = std::min(first + axis.tile, extent);
+    task /= pieces;
+    const bool is_rows = axis.of == TaskAxis::Of::kRows;
+    (is_rows ? rows : columns) = {first, last};
+    if (is_rows) height = extent;
+  }
+  return {task * height + rows.first, task * height + rows.second, columns};
 }
 
 }  // namespace ingot::compiler::loop

@@ -91,7 +91,19 @@ struct Window {
 /// The rows that tiles are cut from: points of the last row dims.
 Dim TiledRows(const Kernel& kernel, const Schedule& schedule);
 
-/// The pieces of a kernel, by number: tiles of the last row dims first, then of columns, then the other row dims.
+/// One of the directions in which tasks are counted.
+struct TaskAxis {
+  enum class Of : uint8_t { kRows, kColumns, kOuter };
+  Of of = Of::kOuter;
+  Dim extent;        ///< TiledRows, ColumnsOf, or the product of the row dims that no tile is cut from
+  int64_t tile = 1;  ///< so much of the extent is one task's; the axis has ceil(extent / tile) numbers
+};
+/// The order of tasks, the axis that is counted fastest first: tiles of the last row dims, so that what a tile of
+/// columns reads of the right operand stays in the cache while all rows pass by; then tiles of columns; then the other
+/// row dims, always the last axis and counted row-major. Without tiles those are all of them, and a task is a row.
+std::vector<TaskAxis> TaskAxes(const Kernel& kernel, const Schedule& schedule);
+
+/// What the task of this number computes.
 Window WindowOf(const Kernel& kernel, const Schedule& schedule, std::span<const int64_t> symbols, int64_t task);
 
 }  // namespace ingot::compiler::loop

@@ -13,12 +13,13 @@ namespace {
 
 constexpr bool kPureOp = true;
 constexpr bool kImpure = false;
+constexpr std::string_view kOwn;
 
 using enum OpClass;
 constexpr OpInfo kOps[] = {
-#define OP(name, op_class, pure, infer) {name, op_class, pure, infer},
+#define OP(name, parameters, op_class, purity, ...) {name, parameters, op_class, purity, __VA_ARGS__},
+#define INFER(rule) rule
 #include "compiler/ops/ops.def"
-#undef OP
 };
 
 /// Dropout and batch norm have effects only in training; argument 2 or 5 says which it is.

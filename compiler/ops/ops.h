@@ -24,9 +24,11 @@ enum class OpClass : uint8_t {
 };
 std::string_view NameOf(OpClass op_class);
 
-/// One line of ops.def.
+/// What everybody needs of a line of ops.def.
 struct OpInfo {
-  std::string_view name;  ///< "aten.add.Tensor"
+  std::string_view name;        ///< "aten.add.Tensor"
+  std::string_view
+      parameters;  ///< "Tensor self, Tensor other, Scalar alpha=1" (schema.h); null data: it is Ingot's own
   OpClass op_class = OpClass::kOpaque;
   /// No effect but its results: may be dropped, merged and folded.
   bool pure = false;

@@ -6,17 +6,10 @@
 #include <string>
 #include <unordered_map>
 
+#include "compiler/ops/ops.h"
+
 namespace ingot::compiler {
 namespace {
-
-struct Line {
-  std::string_view op, parameters;
-};
-constexpr Line kLines[] = {
-#define SCHEMA(op, parameters) {op, parameters},
-#include "compiler/ops/schemas.def"
-#undef SCHEMA
-};
 
 /// Takes what stands before the next comma outside brackets.
 std::string_view TakeItem(std::string_view& text) {
@@ -113,9 +106,10 @@ Arg Parameter::Converted(Arg arg) const {
 const std::vector<Parameter>* FindSchema(std::string_view op) {
   static const auto* const schemas = [] {
     auto* map = new std::unordered_map<std::string_view, std::vector<Parameter>>;
-    for (const Line& line : kLines) {
-      std::vector<Parameter>& parameters = (*map)[line.op];
-      for (std::string_view rest = line.parameters; !rest.empty();) parameters.push_back(ParameterOf(TakeItem(rest)));
+    for (const OpInfo& op : AllOps()) {
+      if (op.parameters.data() == nullptr) continue;
+      std::vector<Parameter>& parameters = (*map)[op.name];
+      for (std::string_view rest = op.parameters; !rest.empty();) parameters.push_back(ParameterOf(TakeItem(rest)));
     }
     return map;
   }();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string_view>
-#include <unordered_map>
 
 #include "compiler/ops/call.h"
 #include "compiler/ops/infer.h"
+#include "compiler/ops/op_table.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewrite.h"
 
@@ -17,51 +17,15 @@ struct DimRule {
   size_t added = 0;
 };
 
-const std::unordered_map<std::string_view, DimRule>& DimRules() {
-  static const auto* const rules = new std::unordered_map<std::string_view, DimRule>{
-      {"aten.unsqueeze", {1, 1}},
-      {"aten.squeeze.dim", {1}},
-      {"aten.squeeze.dims", {1}},
-      {"aten.permute", {1}},
-      {"aten.select.int", {1}},
-      {"aten.unbind.int", {1}},
-      {"aten.slice.Tensor", {1}},
-      {"aten.narrow", {1}},
-      {"aten.split.Tensor", {2}},
-      {"aten.split.sizes", {2}},
-      {"aten.split_with_sizes", {2}},
-      {"aten.chunk", {2}},
-      {"aten.softmax.int", {1}},
-      {"aten._softmax", {1}},
-      {"aten.log_softmax.int", {1}},
-      {"aten._log_softmax", {1}},
-      {"aten.cumsum", {1}},
-      {"aten.argmax", {1}},
-      {"aten.argmin", {1}},
-      {"aten.max.dim", {1}},
-      {"aten.min.dim", {1}},
-      {"aten.any.dim", {1}},
-      {"aten.all.dim", {1}},
-      {"aten.sum.dim_IntList", {1}},
-      {"aten.mean.dim", {1}},
-      {"aten.var.correction", {1}},
-      {"aten.var.dim", {1}},
-      {"aten.amax", {1}},
-      {"aten.amin", {1}},
-      {"aten.logsumexp", {1}},
-      {"aten.index_select", {1}},
-      {"aten.gather", {1}},
-      {"aten.index_copy", {1}},
-      {"aten.index_add", {1}},
-      {"aten.scatter.src", {1}},
-      {"aten.scatter.value", {1}},
-      {"aten.slice_scatter", {2}},
-      {"aten.select_scatter", {2}},
-      {"aten.repeat_interleave.self_int", {2}},
-      {"aten.transpose.int", {1}},
-      {"aten.flip", {1}},
-  };
-  return *rules;
+const OpTable<DimRule>& DimRules() {
+  static const OpTable<DimRule> rules = [] {
+    OpTable<DimRule> table;
+#define DIM(...) \
+  , DimRule { __VA_ARGS__ }
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return rules;
 }
 
 bool WrapInt(Dim& dim, size_t rank) {
@@ -90,12 +54,12 @@ bool WrapDims(Graph& graph, NodeId id) {
     if (!list || node.args.size() < 2 || node.results.size() != 1) return false;
     return WrapArg(graph, id, 1, graph.type(node.results[0]).rank());
   }
-  const auto rule = DimRules().find(node.op);
-  if (rule == DimRules().end() || rule->second.arg >= node.args.size()) return false;
+  const DimRule* rule = DimRules().Of(node.op);
+  if (!rule || rule->arg >= node.args.size()) return false;
   const Type* type = Call(graph, node).TypeAt(0);
   if (!type) return false;
-  const size_t rank = type->rank() + rule->second.added;
-  bool changed = WrapArg(graph, id, rule->second.arg, rank);
+  const size_t rank = type->rank() + rule->added;
+  bool changed = WrapArg(graph, id, rule->arg, rank);
   if (node.op == "aten.transpose.int" && node.args.size() > 2) changed |= WrapArg(graph, id, 2, rank);
   return changed;
 }

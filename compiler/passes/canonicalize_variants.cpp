@@ -6,6 +6,7 @@
 #include "compiler/ir/graph_builder.h"
 #include "compiler/ops/call.h"
 #include "compiler/ops/infer.h"
+#include "compiler/ops/op_table.h"
 #include "compiler/ops/ops.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewrite.h"
@@ -17,79 +18,26 @@ namespace {
 using Rewrite = bool (*)(Graph& graph, NodeId id);
 
 /// Overloads that differ only in taking a Python scalar for the second operand, and other names.
-constexpr std::pair<std::string_view, std::string_view> kScalarForms[] = {
-    {"aten.add.Scalar", "aten.add.Tensor"},
-    {"aten.sub.Scalar", "aten.sub.Tensor"},
-    {"aten.rsub.Scalar", "aten.rsub.Tensor"},
-    {"aten.mul.Scalar", "aten.mul.Tensor"},
-    {"aten.div.Scalar", "aten.div.Tensor"},
-    {"aten.div.Scalar_mode", "aten.div.Tensor_mode"},
-    {"aten.floor_divide.Scalar", "aten.floor_divide"},
-    {"aten.remainder.Scalar", "aten.remainder.Tensor"},
-    {"aten.fmod.Scalar", "aten.fmod.Tensor"},
-    {"aten.eq.Scalar", "aten.eq.Tensor"},
-    {"aten.ne.Scalar", "aten.ne.Tensor"},
-    {"aten.lt.Scalar", "aten.lt.Tensor"},
-    {"aten.le.Scalar", "aten.le.Tensor"},
-    {"aten.gt.Scalar", "aten.gt.Tensor"},
-    {"aten.ge.Scalar", "aten.ge.Tensor"},
-    {"aten.bitwise_and.Scalar", "aten.bitwise_and.Tensor"},
-    {"aten.bitwise_or.Scalar", "aten.bitwise_or.Tensor"},
-    {"aten.bitwise_xor.Scalar", "aten.bitwise_xor.Tensor"},
-    {"aten.__and__.Scalar", "aten.bitwise_and.Tensor"},
-    {"aten.__or__.Scalar", "aten.bitwise_or.Tensor"},
-    {"aten.__xor__.Scalar", "aten.bitwise_xor.Tensor"},
-    {"aten.__lshift__.Scalar", "aten.bitwise_left_shift.Tensor"},
-    {"aten.__rshift__.Scalar", "aten.bitwise_right_shift.Tensor"},
-    {"aten.bitwise_left_shift.Tensor_Scalar", "aten.bitwise_left_shift.Tensor"},
-    {"aten.bitwise_right_shift.Tensor_Scalar", "aten.bitwise_right_shift.Tensor"},
-    {"aten.subtract.Tensor", "aten.sub.Tensor"},
-    {"aten.subtract.Scalar", "aten.sub.Tensor"},
-    {"aten.multiply.Tensor", "aten.mul.Tensor"},
-    {"aten.multiply.Scalar", "aten.mul.Tensor"},
-    {"aten.divide.Tensor", "aten.div.Tensor"},
-    {"aten.divide.Scalar", "aten.div.Tensor"},
-    {"aten.true_divide.Tensor", "aten.div.Tensor"},
-    {"aten.true_divide.Scalar", "aten.div.Tensor"},
-    {"aten.greater.Tensor", "aten.gt.Tensor"},
-    {"aten.greater.Scalar", "aten.gt.Tensor"},
-    {"aten.greater_equal.Tensor", "aten.ge.Tensor"},
-    {"aten.greater_equal.Scalar", "aten.ge.Tensor"},
-    {"aten.less.Tensor", "aten.lt.Tensor"},
-    {"aten.less.Scalar", "aten.lt.Tensor"},
-    {"aten.less_equal.Tensor", "aten.le.Tensor"},
-    {"aten.less_equal.Scalar", "aten.le.Tensor"},
-    {"aten.not_equal.Tensor", "aten.ne.Tensor"},
-    {"aten.not_equal.Scalar", "aten.ne.Tensor"},
-    {"aten.where.ScalarSelf", "aten.where.self"},
-    {"aten.where.ScalarOther", "aten.where.self"},
-    {"aten.where.Scalar", "aten.where.self"},
-};
+const OpTable<std::string_view>& ScalarForms() {
+  static const OpTable<std::string_view> forms = [] {
+    OpTable<std::string_view> table;
+#define SCALAR_FORM(name) , name
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return forms;
+}
 
 /// The same operation under another name, arguments unchanged.
-constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
-    {"aten.concat", "aten.cat"},
-    {"aten.concatenate", "aten.cat"},
-    {"aten.swapaxes", "aten.transpose.int"},
-    {"aten.swapdims", "aten.transpose.int"},
-    {"aten.min.other", "aten.minimum"},
-    {"aten.max.other", "aten.maximum"},
-    {"aten.clamp_min.Tensor", "aten.maximum"},
-    {"aten.clamp_max.Tensor", "aten.minimum"},
-    {"aten.__and__.Tensor", "aten.bitwise_and.Tensor"},
-    {"aten.__or__.Tensor", "aten.bitwise_or.Tensor"},
-    {"aten.__xor__.Tensor", "aten.bitwise_xor.Tensor"},
-    {"aten.__lshift__.Tensor", "aten.bitwise_left_shift.Tensor"},
-    {"aten.__rshift__.Tensor", "aten.bitwise_right_shift.Tensor"},
-    {"aten.clip", "aten.clamp"},
-    {"aten.clip.Tensor", "aten.clamp.Tensor"},
-    {"aten.absolute", "aten.abs"},
-    {"aten.negative", "aten.neg"},
-    {"aten.fix", "aten.trunc"},
-    {"aten.moveaxis.int", "aten.movedim.int"},
-    {"aten.split", "aten.split_with_sizes"},
-    {"aten.split.sizes", "aten.split_with_sizes"},
-};
+const OpTable<std::string_view>& Aliases() {
+  static const OpTable<std::string_view> aliases = [] {
+    OpTable<std::string_view> table;
+#define ALIAS(name) , name
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return aliases;
+}
 
 const Type& ResultType(const Graph& graph, NodeId id) { return graph.type(graph.node(id).results[0]); }
 
@@ -103,15 +51,13 @@ bool ScalarForm(Graph& graph, NodeId id) {
     if (!number) return false;
     args[i] = *number;
   }
-  const auto form = std::ranges::find(kScalarForms, node.op, [](const auto& pair) { return pair.first; });
-  graph.Redefine(id, std::string(form->second), std::move(args));
+  graph.Redefine(id, std::string(*ScalarForms().Of(node.op)), std::move(args));
   return true;
 }
 
 bool Alias(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  const auto alias = std::ranges::find(kAliases, node.op, [](const auto& pair) { return pair.first; });
-  graph.Redefine(id, std::string(alias->second), node.args);
+  graph.Redefine(id, std::string(*Aliases().Of(node.op)), node.args);
   return true;
 }
 
@@ -517,8 +463,8 @@ const std::unordered_map<std::string_view, Rewrite>& Rewrites() {
         {"aten._log_softmax", PlainSoftmax},
         {"aten.contiguous", Contiguous},
     };
-    for (const auto& [from, to] : kScalarForms) map->emplace(from, ScalarForm);
-    for (const auto& [from, to] : kAliases) map->emplace(from, Alias);
+    for (const auto& [from, to] : ScalarForms()) map->emplace(from, ScalarForm);
+    for (const auto& [from, to] : Aliases()) map->emplace(from, Alias);
     return map;
   }();
   return *rewrites;

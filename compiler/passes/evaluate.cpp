@@ -3,10 +3,10 @@
 
 #include <cmath>
 #include <string_view>
-#include <unordered_map>
 
 #include "compiler/ops/call.h"
 #include "compiler/ops/infer.h"
+#include "compiler/ops/op_table.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/passes/rounding.h"
 
@@ -57,39 +57,33 @@ std::optional<Element> Convert(Element element, DType from, DType to) {
   return Element{0, whole};
 }
 
+enum class BinaryOp : uint8_t {
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMin,
+  kMax,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
+  kAnd,
+  kOr,
+  kXor,
+};
+
 /// Evaluates one node; every member returns nullopt where something is not known.
 class Evaluator {
  public:
   Evaluator(const Graph& graph, const Node& node, const Lookup& lookup)
       : call_(graph, node), node_(node), lookup_(lookup), type_(graph.type(node.results[0])) {}
 
-  std::optional<Known> Run() {
-    if (IsComplex(type_.dtype) || IsFloat8(type_.dtype)) return std::nullopt;
-    const std::string& op = node_.op;
-    if (op == "aten.full") return Full();
-    if (op.starts_with("aten.arange")) return Arange();
-    if (op == "aten.where.self") return Where();
-    if (op == "aten.cat") return Cat();
-    if (op == "aten.tril" || op == "aten.triu") return Triangle(op == "aten.tril");
-    if (op == "aten.cumsum") return Cumsum();
-    if (op == "aten.to.dtype" || op == "aten.clone" || op == "aten.contiguous" || op == "aten.neg" ||
-        op == "aten.abs" || op == "aten.logical_not" || op == "aten.bitwise_not") {
-      return Unary();
-    }
-    if (IsReshape(op)) return Reshaped();
-    if (op == "aten.permute" || op == "aten.transpose.int") return Permuted();
-    if (op == "aten.expand") return Expanded();
-    if (op == "aten.slice.Tensor" || op == "aten.select.int") return Cut();
-    return Binary();
-  }
+  std::optional<Known> Run() const;
 
  private:
-  static bool IsReshape(std::string_view op) {
-    return op == "aten.view" || op == "aten.reshape" || op == "aten.unsqueeze" || op == "aten.squeeze" ||
-           op == "aten.squeeze.dim" || op == "aten.squeeze.dims" || op == "aten.detach" || op == "aten.alias" ||
-           op == "aten.lift_fresh";
-  }
-
   const Known* Operand(size_t i) const {
     const ValueId id = call_.ValueAt(i);
     return id == kNoValue ? nullptr : lookup_(id);
@@ -280,7 +274,8 @@ class Evaluator {
     return result;
   }
 
-  std::optional<Known> Triangle(bool lower) const {
+  template <bool lower>
+  std::optional<Known> Triangle() const {
     const Known* operand = Operand(0);
     const int64_t diagonal = call_.IntAt(1).value_or(0);
     std::optional<Known> result = Empty(false);
@@ -369,56 +364,17 @@ class Evaluator {
     return ResultType(operands);
   }
 
-  std::optional<Known> Binary() const;
+  template <BinaryOp op>
+  std::optional<Known> Binary() const {
+    return Binary(op);
+  }
+  std::optional<Known> Binary(BinaryOp op) const;
 
   const Call call_;
   const Node& node_;
   const Lookup& lookup_;
   const Type& type_;
 };
-
-enum class BinaryOp : uint8_t {
-  kAdd,
-  kSub,
-  kMul,
-  kDiv,
-  kMin,
-  kMax,
-  kEq,
-  kNe,
-  kLt,
-  kLe,
-  kGt,
-  kGe,
-  kAnd,
-  kOr,
-  kXor,
-};
-
-std::optional<BinaryOp> BinaryOpOf(std::string_view op) {
-  static const auto* const ops = new std::unordered_map<std::string_view, BinaryOp>{
-      {"aten.add.Tensor", BinaryOp::kAdd},
-      {"aten.sub.Tensor", BinaryOp::kSub},
-      {"aten.mul.Tensor", BinaryOp::kMul},
-      {"aten.div.Tensor", BinaryOp::kDiv},
-      {"aten.minimum", BinaryOp::kMin},
-      {"aten.maximum", BinaryOp::kMax},
-      {"aten.eq.Tensor", BinaryOp::kEq},
-      {"aten.ne.Tensor", BinaryOp::kNe},
-      {"aten.lt.Tensor", BinaryOp::kLt},
-      {"aten.le.Tensor", BinaryOp::kLe},
-      {"aten.gt.Tensor", BinaryOp::kGt},
-      {"aten.ge.Tensor", BinaryOp::kGe},
-      {"aten.logical_and", BinaryOp::kAnd},
-      {"aten.logical_or", BinaryOp::kOr},
-      {"aten.bitwise_and.Tensor", BinaryOp::kAnd},
-      {"aten.bitwise_or.Tensor", BinaryOp::kOr},
-      {"aten.bitwise_xor.Tensor", BinaryOp::kXor},
-      {"aten.logical_xor", BinaryOp::kXor},
-  };
-  const auto found = ops->find(op);
-  return found == ops->end() ? std::nullopt : std::optional(found->second);
-}
 
 template <typename T>
 int64_t Compare(BinaryOp op, T a, T b) {
@@ -458,9 +414,8 @@ int64_t ApplyInt(BinaryOp op, int64_t a, int64_t b) {
   }
 }
 
-std::optional<Known> Evaluator::Binary() const {
-  const std::optional<BinaryOp> op = BinaryOpOf(node_.op);
-  if (!op || node_.args.size() < 2) return std::nullopt;
+std::optional<Known> Evaluator::Binary(BinaryOp op) const {
+  if (node_.args.size() < 2) return std::nullopt;
   const std::optional<Known> a = Value(0), b = Value(1);
   if (!a || !b) return std::nullopt;
   // alpha multiplies the second operand; anything but 1 is too rare to be worth a case.
@@ -468,23 +423,36 @@ std::optional<Known> Evaluator::Binary() const {
     const auto alpha = call_.ScalarAt(2);
     if (!alpha || !IsNumber(*alpha, 1)) return std::nullopt;
   }
-  const bool compares = *op >= BinaryOp::kEq && *op <= BinaryOp::kGe;
+  const bool compares = op >= BinaryOp::kEq && op <= BinaryOp::kGe;
   const bool logical = node_.op.starts_with("aten.logical");
   DType compute = compares ? ComputeType(*a, *b) : logical ? DType::kBool : type_.dtype;
   // Half types keep a number in f32 while they compute; only wider arithmetic is the same
   // everywhere.
   if (compute == DType::kF16 || compute == DType::kBF16 || IsComplex(compute)) return std::nullopt;
-  if (*op == BinaryOp::kDiv && !IsFloat(compute)) return std::nullopt;
-  if (IsFloat(compute) && *op >= BinaryOp::kAnd) return std::nullopt;
+  if (op == BinaryOp::kDiv && !IsFloat(compute)) return std::nullopt;
+  if (IsFloat(compute) && op >= BinaryOp::kAnd) return std::nullopt;
   return Broadcasted({*a, *b}, [&](const std::vector<Element>& e) -> std::optional<Element> {
     const auto x = Convert(e[0], a->dtype, compute), y = Convert(e[1], b->dtype, compute);
     if (!x || !y) return std::nullopt;
     if (compares) {
-      return Element{0, IsFloat(compute) ? Compare(*op, x->f, y->f) : Compare(*op, x->i, y->i)};
+      return Element{0, IsFloat(compute) ? Compare(op, x->f, y->f) : Compare(op, x->i, y->i)};
     }
-    if (IsFloat(compute)) return Element{RoundFloat(compute, ApplyFloat(*op, x->f, y->f)), 0};
-    return Element{0, WrapInteger(compute, ApplyInt(*op, x->i, y->i))};
+    if (IsFloat(compute)) return Element{RoundFloat(compute, ApplyFloat(op, x->f, y->f)), 0};
+    return Element{0, WrapInteger(compute, ApplyInt(op, x->i, y->i))};
   });
+}
+
+std::optional<Known> Evaluator::Run() const {
+  if (IsComplex(type_.dtype) || IsFloat8(type_.dtype)) return std::nullopt;
+  using Rule = std::optional<Known> (Evaluator::*)() const;
+  static const OpTable<Rule> rules = [] {
+    OpTable<Rule> table;
+#define EVALUATE(...) , &Evaluator::__VA_ARGS__
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  const Rule* rule = rules.Of(node_.op);
+  return rule ? (this->**rule)() : std::nullopt;
 }
 
 }  // namespace

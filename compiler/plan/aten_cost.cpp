@@ -2,39 +2,51 @@
 #include "compiler/plan/aten_cost.h"
 
 #include <algorithm>
-#include <array>
+#include <optional>
 #include <string_view>
 
 #include "compiler/ops/call.h"
+#include "compiler/ops/op_table.h"
 #include "compiler/ops/ops.h"
 
 namespace ingot::compiler {
 namespace {
 
-// Names without their overloads.
-constexpr std::string_view kMovingPointwise[] = {"aten._to_copy", "aten.clone", "aten.contiguous",  "aten.copy",
-                                                 "aten.fill",     "aten.to",    "aten.masked_fill", "aten.positive",
-                                                 "aten.type_as",  "aten.where", "aten.zero"};
-constexpr std::string_view kFolding[] = {"aten.sum", "aten.prod", "aten.mean",   "aten.amax",   "aten.amin",
-                                         "aten.max", "aten.min",  "aten.nansum", "aten.cumsum", "aten.cumprod"};
-/// Operators that read as much of their first operand as their result holds.
-constexpr std::string_view kPicking[] = {"aten.embedding", "aten.index", "aten.index_select", "aten.gather",
-                                         "aten.take_along_dim"};
+/// What an operator does beside what its class says.
+enum class Work : uint8_t {
+  kMoves,  ///< a pointwise one that computes nothing
+  kFolds,  ///< one operation for each element of the operand
+  kPicks,  ///< reads as much of its first operand as its result holds
+};
 
-bool IsIn(std::span<const std::string_view> list, std::string_view op) {
-  const size_t overload = op.find('.', op.find('.') + 1);
-  return std::ranges::find(list, op.substr(0, overload)) != list.end();
+std::optional<Work> WorkOf(std::string_view op) {
+  using enum Work;
+  static const OpTable<Work> works = [] {
+    OpTable<Work> table;
+#define WORK(kind) , kind
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  const Work* work = works.Of(op);
+  return work ? std::optional(*work) : std::nullopt;
 }
 
 /// Which argument is the left matrix, and whether something is added to the product.
 struct Product {
-  std::string_view op;
   size_t left = 0;
   size_t added = ~size_t{0};
 };
-constexpr Product kProducts[] = {{"aten.mm"},          {"aten.bmm"},           {"aten.mv"},
-                                 {"aten.dot"},         {"aten.matmul"},        {"aten.linear", 0, 2},
-                                 {"aten.addmm", 1, 0}, {"aten.baddbmm", 1, 0}, {"aten.addmv", 1, 0}};
+
+const OpTable<Product>& Products() {
+  static const OpTable<Product> products = [] {
+    OpTable<Product> table;
+#define PRODUCT(...) \
+  , Product { __VA_ARGS__ }
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return products;
+}
 
 Dim Touched(const Type& type) {
   Dim count(1);
@@ -50,11 +62,10 @@ Moved MovedOf(const Type& type) { return {type.Extent() * ItemOf(type), Touched(
 
 std::optional<Dim> ContractionFlops(const Call& call) {
   const Type& result = call.graph().type(call.node().results[0]);
-  for (const Product& product : kProducts) {
-    if (call.node().op != product.op) continue;
-    const Type* left = call.TypeAt(product.left);
+  if (const Product* product = Products().Of(call.node().op)) {
+    const Type* left = call.TypeAt(product->left);
     if (left == nullptr || left->rank() == 0) return std::nullopt;
-    const bool adds = product.added < call.size() && call.TypeAt(product.added) != nullptr;
+    const bool adds = product->added < call.size() && call.TypeAt(product->added) != nullptr;
     return result.Elements() * (Dim(2) * left->sizes.back() + Dim(adds ? 1 : 0));
   }
   const bool is_transposed = call.node().op.starts_with("aten.conv_transpose");
@@ -84,15 +95,15 @@ std::optional<Dim> FlopsOf(const Call& call) {
   if (guards::IsComplex(result.dtype)) return std::nullopt;
   switch (op->op_class) {
     case OpClass::kPointwise:
-      return guards::IsFloat(result.dtype) && !IsIn(kMovingPointwise, node.op) ? result.Elements() : Dim(0);
+      return guards::IsFloat(result.dtype) && WorkOf(node.op) != Work::kMoves ? result.Elements() : Dim(0);
     case OpClass::kReduction: {
       const Type* const from = call.TypeAt(0);
-      if (from == nullptr || !IsIn(kFolding, node.op)) return std::nullopt;
+      if (from == nullptr || WorkOf(node.op) != Work::kFolds) return std::nullopt;
       return guards::IsFloat(from->dtype) ? from->Elements() : Dim(0);
     }
     case OpClass::kContraction: return ContractionFlops(call);
     case OpClass::kAttention: return AttentionFlops(call);
-    case OpClass::kGather: return IsIn(kPicking, node.op) ? std::optional(Dim(0)) : std::nullopt;
+    case OpClass::kGather: return WorkOf(node.op) == Work::kPicks ? std::optional(Dim(0)) : std::nullopt;
     case OpClass::kView:
     case OpClass::kShape:
     case OpClass::kCreation: return Dim(0);
@@ -116,7 +127,7 @@ Cost AtenCostOf(const Graph& graph, const Node& node) {
   std::vector<ValueId> seen;
   ForEachOperand(node, [&](ValueId id) {
     if (std::ranges::find(seen, id) != seen.end()) return;
-    const bool is_picked_from = seen.empty() && IsIn(kPicking, node.op) && !node.results.empty();
+    const bool is_picked_from = seen.empty() && WorkOf(node.op) == Work::kPicks && !node.results.empty();
     seen.push_back(id);
     Moved moved = MovedOf(graph.type(id));
     if (is_picked_from) moved.accessed = graph.type(node.results[0]).Elements() * ItemOf(graph.type(id));

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <string_view>
-#include <unordered_map>
+
+#include "compiler/ops/op_table.h"
 
 namespace ingot::compiler {
 namespace {
@@ -159,54 +160,13 @@ std::optional<View> AsStrided(const Context& c) {
 // Views that start at element 0 and whose strides are easiest taken from the type.
 std::optional<View> AsTyped(const Context& c) { return Typed(c, Dim(0)); }
 
-const std::unordered_map<std::string_view, Rule>& Rules() {
-  static const std::unordered_map<std::string_view, Rule> rules = {
-      {"aten.alias", Same},
-      {"ingot.shares", Same},
-      {"aten.detach", Same},
-      {"aten.lift_fresh", Same},
-      {"aten.contiguous", SameIfEqual},
-      {"aten.to.dtype", SameIfEqual},
-      {"aten.to.dtype_layout", SameIfEqual},
-      {"aten.to.device", SameIfEqual},
-      {"aten.to.other", SameIfEqual},
-      {"aten.type_as", SameIfEqual},
-      {"aten.transpose.int", Transpose},
-      {"aten.swapaxes", Transpose},
-      {"aten.swapdims", Transpose},
-      {"aten.t", ReverseDims},
-      {"aten.numpy_T", ReverseDims},
-      {"aten.permute", Permute},
-      {"aten.as_strided", AsStrided},
-      {"aten.mT", AsTyped},
-      {"aten.movedim.int", AsTyped},
-      {"aten.movedim.intlist", AsTyped},
-      {"aten.expand", Expand},
-      {"aten.expand_as", Expand},
-      {"aten.broadcast_to", Expand},
-      {"aten.view", Reshape},
-      {"aten.view_as", Reshape},
-      {"aten.reshape", Reshape},
-      {"aten.reshape_as", Reshape},
-      {"aten._unsafe_view", Reshape},
-      {"aten.flatten.using_ints", Reshape},
-      {"aten.unflatten.int", Reshape},
-      {"aten.unsqueeze", Reshape},
-      {"aten.squeeze", Reshape},
-      {"aten.squeeze.dim", Reshape},
-      {"aten.squeeze.dims", Reshape},
-      {"aten.select.int", Select},
-      {"aten.slice.Tensor", Slice},
-      {"aten.narrow", Narrow},
-      {"aten.split", Part},
-      {"aten.split.Tensor", Part},
-      {"aten.split.sizes", Part},
-      {"aten.split_with_sizes", Part},
-      {"aten.chunk", Part},
-      {"aten.tensor_split.sections", Part},
-      {"aten.unbind.int", Unbind},
-      {"aten.unfold", AsTyped},
-  };
+const OpTable<Rule>& Rules() {
+  static const OpTable<Rule> rules = [] {
+    OpTable<Rule> table;
+#define PLACE(rule) , rule
+#include "compiler/ops/ops.def"
+    return table;
+  }();
   return rules;
 }
 

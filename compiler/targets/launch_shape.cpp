@@ -22,18 +22,17 @@ int64_t LaunchShape::Tasks(std::span<const int64_t> symbols) const {
 
 LaunchShape ShapeOf(const loop::Kernel& kernel, const loop::Schedule& schedule) {
   LaunchShape shape;
-  std::span<const Dim> rows = kernel.rows;
-  const bool tiles_rows = schedule.is_tiled() && !rows.empty();
   int64_t height = schedule.row_tile;
-  if (tiles_rows) {
-    const Dim tiled = loop::TiledRows(kernel, schedule);
-    shape.tiled.push_back({tiled, schedule.row_tile});
-    if (tiled.is_const()) height = std::min(height, tiled.const_value());
-    rows = rows.first(rows.size() - schedule.row_dims);
+  for (const loop::TaskAxis& axis : loop::TaskAxes(kernel, schedule)) {
+    if (axis.of == loop::TaskAxis::Of::kOuter) {
+      shape.tasks = axis.extent;
+      continue;
+    }
+    shape.tiled.push_back({axis.extent, axis.tile});
+    const bool is_rows = axis.of == loop::TaskAxis::Of::kRows;
+    if (is_rows && axis.extent.is_const()) height = std::min(height, axis.extent.const_value());
   }
-  shape.tasks = guards::Product(rows);
   const bool tiles_columns = schedule.column_tile != 0;
-  if (tiles_columns) shape.tiled.push_back({loop::ColumnsOf(kernel), schedule.column_tile});
   // Products work on what is in the cache once the first rows have been there.
   constexpr int64_t kRowsOfOnePass = 8;
   const int64_t passes = (height + kRowsOfOnePass - 1) / kRowsOfOnePass;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <thread>
@@ -22,6 +23,12 @@ Result<std::unique_ptr<Target>> Target::Make(const TargetSpec& spec) {
                "no code generation for target level \"" + spec.level + "\"; use x86-64-v3, x86-64-v4 or reference");
 }
 
+std::vector<loop::Schedule> Target::Schedules(const loop::Kernel& kernel) const {
+  std::vector<loop::Schedule> schedules = {BestSchedule(kernel)};
+  std::ranges::move(OtherSchedules(kernel, schedules.front()), std::back_inserter(schedules));
+  return schedules;
+}
+
 std::string TargetsIdentity() { return x86::Identity(); }
 
 // A contraction takes as long to make as so many instructions.
@@ -29,7 +36,7 @@ constexpr size_t kInstsOfContraction = 100;
 
 Result<std::vector<Object>> EmitAll(const Target& target, std::span<const loop::Kernel> kernels, unsigned threads) {
   std::vector<loop::Schedule> best;
-  for (const loop::Kernel& kernel : kernels) best.push_back(target.Schedules(kernel).front());
+  for (const loop::Kernel& kernel : kernels) best.push_back(target.BestSchedule(kernel));
   return EmitAll(target, kernels, best, threads);
 }
 

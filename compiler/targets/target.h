@@ -51,9 +51,13 @@ class Target {
   static Result<std::unique_ptr<Target>> Make(const TargetSpec& spec);
 
   virtual TargetDescription Describe() const = 0;
-  /// Schedules for a kernel, the best as far as is known first; one at least. All add up in the same order, so that
-  /// which one is taken is a matter of time alone (compiler/measure.h).
-  virtual std::vector<loop::Schedule> Schedules(const loop::Kernel& kernel) const = 0;
+  /// The best schedule for a kernel, as far as is known.
+  virtual loop::Schedule BestSchedule(const loop::Kernel& kernel) const = 0;
+  /// Others that may be faster on some machine. All add up in the same order as the best, so that which one is taken is
+  /// a matter of time alone (compiler/measure.h).
+  virtual std::vector<loop::Schedule> OtherSchedules(const loop::Kernel& kernel, const loop::Schedule& best) const = 0;
+  /// The best one first, then the others.
+  std::vector<loop::Schedule> Schedules(const loop::Kernel& kernel) const;
   /// kUnsupported names an operation that the target has no code for.
   virtual Result<Object> Emit(const loop::Kernel& kernel, const loop::Schedule& schedule) const = 0;
   /// What Emit makes, as text: what the code is made of, or (`is_machine`) the machine's own language.
@@ -61,8 +65,9 @@ class Target {
                                    bool is_machine) const = 0;
   /// The section of an artifact that holds the objects.
   virtual Result<Buffer> Link(std::span<const Object> objects) const = 0;
-  /// kUnsupported where this machine cannot run the target's code.
-  virtual Result<std::unique_ptr<Runner>> Load() const = 0;
+  /// To run these objects in, which are still to be added, or of all of them those that anybody asks for. kUnsupported
+  /// where this machine cannot run the target's code, or lacks a feature that one of them uses.
+  virtual Result<std::unique_ptr<Runner>> Load(std::span<const Object> objects) const = 0;
   /// Whether code of this target multiplies matrices of these types at least about as fast as PyTorch's libraries do.
   virtual bool TakesProduct(guards::DType dtype, const guards::Dim& rows) const = 0;
   /// The sizes of a kernel for which code of its own gains while they are short.

@@ -92,7 +92,7 @@ TEST_P(Targets, ComputeWhatTheInterpreterDoes) {
   TargetSpec spec{GetParam(), {}};
   const auto target = Target::Make(spec);
   ASSERT_TRUE(target) << target.error().ToText();
-  if (auto here = (*target)->Load(); !here) GTEST_SKIP() << here.error().ToText();
+  if (auto here = (*target)->Load({}); !here) GTEST_SKIP() << here.error().ToText();
   for (const std::string_view text : {kSoftmaxOfProduct, kScaledProduct, kRows, kRunningSum}) {
     const auto kernel = loop::Parse(text);
     ASSERT_TRUE(kernel) << kernel.error().ToText();
@@ -103,8 +103,8 @@ TEST_P(Targets, ComputeWhatTheInterpreterDoes) {
       const auto object = (*target)->Emit(*kernel, schedule);
       ASSERT_TRUE(object) << object.error().ToText();
       // One for each: schedules of a kernel give code of one name.
-      const auto runner = (*target)->Load();
-      ASSERT_TRUE((*runner)->Add(*object));
+      const auto runner = (*target)->Load({&*object, 1});
+      ASSERT_TRUE(runner && (*runner)->Add(*object));
       for (const auto& [m, n] : {std::pair<int64_t, int64_t>{1, 1}, {4, 7}, {10, 33}}) {
         std::mt19937 random(9);
         std::vector<float> left(8 * m), right(8 * n), want(m * n, -1), got(m * n, -1);
@@ -159,7 +159,7 @@ TEST(Target, LeavesToLibrariesWhatTheyDoFaster) {
 TEST(Target, RunsOnlyWhatItWasGiven) {
   const auto target = Target::Make({"reference", {}});
   ASSERT_TRUE(target);
-  const auto status = (*(*target)->Load())->Run("ingot_k_0", {});
+  const auto status = (*(*target)->Load({}))->Run("ingot_k_0", {});
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code(), Code::kNotFound);
 }

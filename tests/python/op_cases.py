@@ -9,6 +9,8 @@ integer division by 0 and of the lowest number by -1, and numbers as exponents t
 rounds them, its scalar loop does not).
 """
 
+import pathlib
+import re
 import typing
 
 import numpy
@@ -126,7 +128,34 @@ def cast(to: str) -> "list[Case]":
     ]
 
 
+LINE = re.compile(r'^OP\("aten\.([\w.]+)", "([^"]*)", k(\w+), .* TRIED\((.*)\)\)$', re.MULTILINE)
+
+
+def tried(family: str) -> "list[Case]":
+    """Cases of the operators of this class that compiler/ops/ops.def has TRIED of, made from their parameters: tensors broadcast each in
+    its turn, a number without default is once below and once above a half, and a reduction runs over all, over rows and over columns."""
+    cases = []
+    text = (pathlib.Path(__file__).parents[2] / "compiler" / "ops" / "ops.def").read_text()
+    for op, declared, which, facts in LINE.findall(text):
+        if which != family:
+            continue
+        types, options = eval(f"(lambda types, **options: (types, options))({facts})")
+        parameters = [p.partition("=")[0].split() for p in declared.split(", ")]
+        required = [kind for kind, _ in parameters[:1 + max(n for n, p in enumerate(declared.split(", ")) if "=" not in p)]]
+        dim = dict((name, kind) for kind, name in parameters).get("dim")
+        given = [{}] if dim is None else [{}, *({"dim": [d] if "[" in dim else d} for d in (-1, 0))]
+        for number in (0.3, 0.7) if "Scalar" in required else (0.0,):
+            for tensors in ("x y row", "row y x", "x one row")[:3 if required.count("Tensor") > 1 else 1]:
+                for keywords in given:
+                    def arguments(i: Inputs, number=number, tensors=tensors, keywords=keywords, required=required) -> "tuple[typing.Any, ...]":
+                        names = iter(tensors.split())
+                        return (*(getattr(i, next(names)) if kind == "Tensor" else number for kind in required), *([keywords] if keywords else []))
+                    cases.append(case(op, arguments, types, " ".join(map(str, (number, tensors, *keywords.values()))), **options))
+    return cases
+
+
 POINTWISE = [
+    *tried("Pointwise"),
     *unary("neg abs relu floor ceil round trunc", NUMBER),
     *unary("sign square isnan logical_not clone", ALL),
     case("contiguous", lambda i: (i.x.t() if i.x.dim() == 2 else i.x,)),
@@ -233,6 +262,7 @@ def norm(op: str, label: str, arguments: Arguments) -> Case:
 
 
 REDUCE = [
+    *tried("Reduction"),
     *unary("sum prod", ALL, ulps=4, summed=True),
     *unary("mean", FLOAT, ulps=4, summed=True),
     *unary("max min", ALL, left=BOOL),

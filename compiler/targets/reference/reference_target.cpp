@@ -48,7 +48,7 @@ class ReferenceTarget : public Target {
   TargetDescription Describe() const override { return {std::string(kLevel), 0}; }
 
   /// Tiles that no size is a multiple of, so that every task has a neighbour and the last ones an end.
-  std::vector<loop::Schedule> Schedules(const loop::Kernel& kernel) const override {
+  loop::Schedule BestSchedule(const loop::Kernel& kernel) const override {
     constexpr int64_t kRows = 3, kColumns = 5;
     loop::Schedule schedule;
     for (const loop::Block& block : kernel.blocks) {
@@ -62,8 +62,10 @@ class ReferenceTarget : public Target {
       schedule.row_tile = kRows;
       schedule.column_tile = loop::MayTileColumns(kernel) ? kColumns : 0;
     }
-    return {schedule};
+    return schedule;
   }
+
+  std::vector<loop::Schedule> OtherSchedules(const loop::Kernel&, const loop::Schedule&) const override { return {}; }
 
   Result<Object> Emit(const loop::Kernel& kernel, const loop::Schedule& schedule) const override {
     TRY(loop::Verify(kernel));
@@ -82,7 +84,7 @@ class ReferenceTarget : public Target {
     return section;
   }
 
-  Result<std::unique_ptr<Runner>> Load() const override {
+  Result<std::unique_ptr<Runner>> Load(std::span<const Object>) const override {
     return std::unique_ptr<Runner>(std::make_unique<Interpreter>());
   }
 

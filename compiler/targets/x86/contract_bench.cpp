@@ -185,7 +185,7 @@ Status Run(const Case& c, const TargetSpec& target, double peak, double bandwidt
   TRY_ASSIGN(const loop::Kernel kernel, loop::Parse(TextOf(c)));
   const auto before = std::chrono::steady_clock::now();
   TRY_ASSIGN(const std::unique_ptr<Target> made, Target::Make(target));
-  const loop::Schedule schedule = made->Schedules(kernel).front();
+  const loop::Schedule schedule = made->BestSchedule(kernel);
   TRY_ASSIGN(const Object object, made->Emit(kernel, schedule));
   const std::chrono::duration<double> compile = std::chrono::steady_clock::now() - before;
   TRY_ASSIGN(const std::unique_ptr<x86::Jit> jit, x86::Jit::Create());

@@ -290,7 +290,7 @@ double TimeBest(int rounds, const std::function<void()>& call) {
 Status Run(const Case& c, const TargetSpec& target) {
   TRY_ASSIGN(const loop::Kernel kernel, loop::Parse(c.text));
   TRY_ASSIGN(const std::unique_ptr<Target> made, Target::Make(target));
-  const loop::Schedule schedule = made->Schedules(kernel).front();
+  const loop::Schedule schedule = made->BestSchedule(kernel);
   TRY_ASSIGN(const Object object, made->Emit(kernel, schedule));
   const double compile = Time(21, [&] { Ignore(made->Emit(kernel, schedule), "timed only"); });
   const double link = Time(21, [&] { Ignore(made->Link({&object, 1}), "timed only"); });
@@ -325,7 +325,7 @@ Status Run(const Case& c, const TargetSpec& target) {
 Status PrintCode(const Case& c, const TargetSpec& target, bool assembly) {
   TRY_ASSIGN(const loop::Kernel kernel, loop::Parse(c.text));
   TRY_ASSIGN(const std::unique_ptr<Target> made, Target::Make(target));
-  TRY_ASSIGN(const std::string text, made->Text(kernel, made->Schedules(kernel).front(), assembly));
+  TRY_ASSIGN(const std::string text, made->Text(kernel, made->BestSchedule(kernel), assembly));
   fmt::print("{}", text);
   return {};
 }

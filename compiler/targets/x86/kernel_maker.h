@@ -128,7 +128,7 @@ class CompiledKernel {
     TRY_ASSIGN(const std::unique_ptr<Target> made, Target::Make(target));
     TRY_ASSIGN(const Object object, made->Emit(kernel, made->Schedules(kernel).at(schedule)));
     launch_ = object.launch;
-    TRY_ASSIGN(runner_, made->Load());
+    TRY_ASSIGN(runner_, made->Load({&object, 1}));
     symbol_ = object.symbol;
     return runner_->Add(object);
   }

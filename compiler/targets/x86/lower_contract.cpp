@@ -27,44 +27,39 @@ Value* KernelLowering::CeilDiv(Value* value, int64_t by) {
   return code_.CreateUDiv(code_.CreateAdd(value, code_.I64(by - 1)), code_.I64(by));
 }
 
-/// Tasks count rows tile by tile first: what a tile of columns reads of the right operand stays in the
-/// cache while all rows pass by.
 Status KernelLowering::LowerTasks(Value* begin, Value* end, llvm::BasicBlock* done) {
-  llvm::Type* i64 = code_.getInt64Ty();
-  Value* rows = Evaluate(loop::TiledRows(kernel_, schedule_));
-  Value* columns = Evaluate(loop::ColumnsOf(kernel_));
-  Value* row_tiles = CeilDiv(rows, schedule_.row_tile);
-  const bool tiles_columns = schedule_.column_tile != 0;
-  Value* column_tiles = tiles_columns ? CeilDiv(columns, schedule_.column_tile) : code_.I64(1);
+  std::vector<loop::TaskAxis> axes = loop::TaskAxes(kernel_, schedule_);
+  axes.pop_back();  // The row dims that no tile is cut from have what is left of the number.
+  std::vector<Value*> extents, pieces, numbers;
+  for (const loop::TaskAxis& axis : axes) extents.push_back(Evaluate(axis.extent));
+  for (size_t i = 0; i < axes.size(); ++i) pieces.push_back(CeilDiv(extents[i], axes[i].tile));
 
   llvm::BasicBlock* before = code_.GetInsertBlock();
   llvm::BasicBlock* body = code_.NewBlock("task");
   code_.CreateBr(body);
   code_.SetInsertPoint(body);
-  llvm::PHINode* task = code_.CreatePHI(i64, 2);
+  llvm::PHINode* task = code_.CreatePHI(code_.getInt64Ty(), 2);
   task->addIncoming(begin, before);
   Value* rest = task;
-  Value* row_tile = code_.CreateURem(rest, row_tiles);
-  rest = code_.CreateUDiv(rest, row_tiles);
-  Value* column_tile = code_.CreateURem(rest, column_tiles);
-  rest = code_.CreateUDiv(rest, column_tiles);
+  for (Value* count : pieces) {
+    numbers.push_back(code_.CreateURem(rest, count));
+    rest = code_.CreateUDiv(rest, count);
+  }
   row_vars_.assign(kernel_.rows.size(), code_.I64(0));
   for (size_t k = kernel_.rows.size() - std::min(schedule_.row_dims, kernel_.rows.size()); k-- > 0;) {
     Value* size = Evaluate(kernel_.rows[k]);
     row_vars_[k] = k == 0 ? rest : code_.CreateURem(rest, size);
     if (k != 0) rest = code_.CreateUDiv(rest, size);
   }
-  const auto cut = [&](Value* tile, int64_t size, Value* extent) {
-    Value* first = code_.CreateMul(tile, code_.I64(size));
-    Value* last = code_.Binary(llvm::Intrinsic::smin, code_.CreateAdd(first, code_.I64(size)), extent);
-    return std::pair(first, last);
-  };
-  std::tie(first_row_, end_row_) = cut(row_tile, schedule_.row_tile, rows);
-  if (tiles_columns) {
-    std::tie(first_column_, end_column_) = cut(column_tile, schedule_.column_tile, columns);
-  } else {
-    first_column_ = code_.I64(0);
-    end_column_ = nullptr;
+  first_row_ = first_column_ = code_.I64(0);
+  end_row_ = code_.I64(1);
+  end_column_ = nullptr;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const bool is_rows = axes[i].of == loop::TaskAxis::Of::kRows;
+    Value* tile = code_.I64(axes[i].tile);
+    Value* first = code_.CreateMul(numbers[i], tile);
+    (is_rows ? first_row_ : first_column_) = first;
+    (is_rows ? end_row_ : end_column_) = code_.Binary(llvm::Intrinsic::smin, code_.CreateAdd(first, tile), extents[i]);
   }
   task_buffers_ = buffers_;
   TRY(LowerTask());

@@ -6,6 +6,7 @@
 
 #include "compiler/loop/ops.h"
 #include "compiler/targets/x86/kernel_lowering.h"
+#include "compiler/targets/x86/scratch.h"
 #include "kernels/abi.h"
 
 namespace ingot::compiler::x86 {
@@ -106,18 +107,16 @@ Status KernelLowering::Run() {
     Value* bytes = prologue_.CreateAnd(prologue_.CreateAdd(Evaluate(size), prologue_.I64(63)), prologue_.I64(-64));
     return std::exchange(scratch, prologue_.CreateInBoundsGEP(prologue_.getInt8Ty(), scratch, {bytes}));
   };
-  for (uint32_t b = 0; b < kernel_.row_buffers.size(); ++b) {
-    buffers_.push_back(take(RowBufferBytes(kernel_, schedule_, b, unit_)));
-  }
+  const Scratch pieces = ScratchOf(kernel_, schedule_, unit_);
+  for (const Dim& bytes : pieces.row_buffers) buffers_.push_back(take(bytes));
   size_t contraction = 0;
   for (const loop::Block& block : kernel_.blocks) {
-    if (!block.is_contraction()) continue;
-    panels_[&block] = take(PanelBytes(kernel_, block, schedule_.contractions[contraction++], schedule_, unit_));
+    if (block.is_contraction()) panels_[&block] = take(pieces.panels[contraction++]);
   }
-  for (const Id access : schedule_.transposed) {
-    squares_[access] = scratch;
-    const int64_t bytes = SquareBytes(kernel_, schedule_, access);
-    scratch = prologue_.CreateConstInBoundsGEP1_64(prologue_.getInt8Ty(), scratch, static_cast<uint64_t>(bytes));
+  for (size_t i = 0; i < schedule_.transposed.size(); ++i) {
+    squares_[schedule_.transposed[i]] = scratch;
+    const auto bytes = static_cast<uint64_t>(pieces.squares[i]);
+    scratch = prologue_.CreateConstInBoundsGEP1_64(prologue_.getInt8Ty(), scratch, bytes);
   }
   const auto stage = [&](llvm::Type* element) {
     constexpr uint64_t kLanesMax = 64;

@@ -35,15 +35,4 @@ guards::Dims LaneExtents(const loop::Kernel& kernel) {
   return extents;
 }
 
-guards::Dim RowBufferBytes(const loop::Kernel& kernel, const loop::Schedule& schedule, uint32_t row_buffer,
-                           const VectorUnit& unit) {
-  const auto size = static_cast<int64_t>(SizeOf(kernel.row_buffers[row_buffer].dtype));
-  if (schedule.is_tiled()) {
-    const TileBuffer tile = TileBufferOf(kernel, schedule, row_buffer, unit);
-    return tile.columns * guards::Dim(tile.rows * size);
-  }
-  const int64_t rows = std::max(1U, schedule.row_lanes);
-  return kernel.row_buffers[row_buffer].extent * guards::Dim(rows * size);
-}
-
 }  // namespace ingot::compiler::x86

@@ -14,8 +14,4 @@ loop::Schedule ScheduleOf(const loop::Kernel& kernel, const VectorUnit& unit);
 /// matrices, how many rows there are, which decides what registers hold.
 guards::Dims LaneExtents(const loop::Kernel& kernel);
 
-/// Bytes of one row buffer, for all rows that are taken at a time; not rounded.
-guards::Dim RowBufferBytes(const loop::Kernel& kernel, const loop::Schedule& schedule, uint32_t row_buffer,
-                           const VectorUnit& unit);
-
 }  // namespace ingot::compiler::x86

@@ -7,7 +7,6 @@
 #include <llvm/Support/raw_ostream.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "compiler/loop/contraction.h"
 #include "compiler/loop/text.h"
@@ -15,6 +14,7 @@
 #include "compiler/targets/x86/jit.h"
 #include "compiler/targets/x86/lower_kernel.h"
 #include "compiler/targets/x86/schedules.h"
+#include "compiler/targets/x86/scratch.h"
 
 namespace ingot::compiler::x86 {
 namespace {
@@ -51,11 +51,10 @@ class X86Target : public Target {
             unit_.bytes};
   }
 
-  std::vector<loop::Schedule> Schedules(const loop::Kernel& kernel) const override {
-    std::vector<loop::Schedule> schedules = {ScheduleOf(kernel, unit_)};
-    std::vector<loop::Schedule> others = OtherTiles(kernel, unit_, schedules.front());
-    std::ranges::move(others, std::back_inserter(schedules));
-    return schedules;
+  loop::Schedule BestSchedule(const loop::Kernel& kernel) const override { return ScheduleOf(kernel, unit_); }
+
+  std::vector<loop::Schedule> OtherSchedules(const loop::Kernel& kernel, const loop::Schedule& best) const override {
+    return OtherTiles(kernel, unit_, best);
   }
 
   Result<Object> Emit(const loop::Kernel& kernel, const loop::Schedule& schedule) const override {
@@ -68,20 +67,7 @@ class X86Target : public Target {
     TRY_ASSIGN(object.bytes, backend->Emit(module, /*assembly=*/false));
     object.schedule = schedule;
     object.launch = ShapeOf(kernel, schedule);
-    const auto add = [&](const Dim& bytes) {
-      // Rounding up is no polynomial: a symbolic extent counts with the most it can add.
-      const Dim room = bytes.is_const() ? Dim((bytes.const_value() + 63) & ~int64_t{63}) : bytes + Dim(63);
-      object.launch.scratch_bytes = object.launch.scratch_bytes + room;
-    };
-    for (uint32_t b = 0; b < kernel.row_buffers.size(); ++b) add(RowBufferBytes(kernel, schedule, b, unit_));
-    size_t contraction = 0;
-    for (const loop::Block& block : kernel.blocks) {
-      if (!block.is_contraction()) continue;
-      add(PanelBytes(kernel, block, schedule.contractions[contraction++], schedule, unit_));
-    }
-    for (const loop::Id access : schedule.transposed) {
-      object.launch.scratch_bytes = object.launch.scratch_bytes + Dim(SquareBytes(kernel, schedule, access));
-    }
+    object.launch.scratch_bytes = ScratchOf(kernel, schedule, unit_).Bytes();
     const VectorUnit used = UsedOf(kernel, unit_);
     if (used.dots_bf16 || used.narrows_bf16) object.features.emplace_back("avx512_bf16");
     if (used.dots_i16) object.features.emplace_back("avx512_vnni");
@@ -105,10 +91,16 @@ class X86Target : public Target {
 
   Result<Buffer> Link(std::span<const Object> objects) const override { return LinkShared(objects); }
 
-  Result<std::unique_ptr<Runner>> Load() const override {
+  Result<std::unique_ptr<Runner>> Load(std::span<const Object> objects) const override {
     const Result<TargetSpec> host = TargetSpec::Host();
     if (!host || (host->level != spec_.level && host->level != "x86-64-v4")) {
       return Error(Code::kUnsupported, "this machine does not run " + spec_.level);
+    }
+    for (const Object& object : objects) {
+      for (const std::string& feature : object.features) {
+        if (std::ranges::binary_search(host->features, feature)) continue;
+        return Error(Code::kUnsupported, "this machine has no " + feature);
+      }
     }
     TRY_ASSIGN(std::unique_ptr<Jit> jit, Jit::Create());
     return std::unique_ptr<Runner>(std::move(jit));

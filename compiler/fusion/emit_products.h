@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "compiler/fusion/draft_writer.h"
+#include "compiler/fusion/scope.h"
+
+namespace ingot::compiler::fusion {
+
+/// Writes the contractions of a group: blocks before all others, whose results are read from row buffers.
+class ProductEmitter {
+ public:
+  ProductEmitter(const Scope& scope, DraftWriter& writer) : scope_(scope), writer_(writer) {}
+
+  /// A block for each; what cannot be said fails in the writer.
+  void Emit(const std::vector<Placed>& products);
+  const std::vector<loop::Block>& blocks() const { return blocks_; }
+  /// The row buffer of a product; nullopt: it has not been written.
+  std::optional<uint32_t> BufferOf(const Placed& product) const;
+
+ private:
+  // What stands inside a contraction: what it reads, where `predicate` holds, and what decodes that.
+  /// args[arg] of `e`.
+  loop::Id Factor(const Expr& e, size_t arg, CoordsId at, loop::Id predicate, loop::Block& block);
+  loop::Id FactorOf(ExprId id, CoordsId at, loop::Id predicate, loop::Block& block);
+  /// One of two, by position: what is stacked, both of which are there everywhere, or what is there in some places and
+  /// 0 elsewhere.
+  loop::Id FactorRegion(const Expr& e, CoordsId at, loop::Id predicate, loop::Block& block);
+  /// What is there where the first of `e` is not. The last of what is stacked stands under no condition: where it is
+  /// not, the others are.
+  loop::Id FactorBeside(const Expr& e, CoordsId at, loop::Id predicate, loop::Block& block);
+  loop::Id FactorLoad(ValueId value, CoordsId at, loop::Id predicate, loop::Block& block);
+  loop::Id IndexIn(const Affine& a, loop::Block& block);
+  loop::Id SizeIn(const Dim& size, loop::Block& block) { return writer_.AppendTo(block, InstOfSize(size)); }
+
+  const Scope& scope_;
+  DraftWriter& writer_;
+  std::vector<loop::Block> blocks_;
+  std::map<Placed, uint32_t> buffers_;
+};
+
+/// Where the element at coordinates `at` of a value lies in the memory of its root.
+loop::Index PlaceOf(const Scope& scope, const DraftWriter& writer, const Alias& alias, CoordsId at);
+
+}  // namespace ingot::compiler::fusion

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/fusion/lowered.h"
+
+#include <algorithm>
+
+#include "compiler/fusion/decoders.h"
+#include "compiler/fusion/rounding.h"
+
+namespace ingot::compiler::fusion {
+
+Lowered::Lowered(const Graph& g, const TakesProduct& takes_product)
+    : graph(g), pool(g), results(g.node_capacity()), why(g.node_capacity()), storage(SharedStorage(g)) {
+  for (NodeId id : g.order()) {
+    results[id] = LowerNode(pool, g.node(id), why[id]);
+    if (results[id].empty() || !takes_product || !ContractRules().contains(g.node(id).op)) continue;
+    const Type& type = g.type(g.node(id).results[0]);
+    const Dim rows = type.rank() < 2 ? Dim(1) : type.sizes[type.rank() - 2];
+    if (takes_product(type.dtype, rows)) continue;
+    results[id].clear();
+    why[id] = "PyTorch's library multiplies these faster";
+  }
+  RoundAsEager(*this, g.eager_numerics);
+  aliases = FindAliases(g, pool, results);
+  decodes = FindDecoders(*this);
+  CutDepths(*this);
+}
+
+const Dims& Lowered::StoredSizes(ValueId value) const {
+  const NodeId def = graph.value(value).def;
+  return def != kNoNode && IsWrite(def) ? pool[results[def][0]].sizes : graph.type(value).sizes;
+}
+
+bool Lowered::IsView(NodeId node) const {
+  const Node& n = graph.node(node);
+  if (results[node].empty() || n.inplace >= 0 || !ViewRules().contains(n.op)) return false;
+  return std::all_of(n.results.begin(), n.results.end(), [&](ValueId r) { return aliases[r].root != r; });
+}
+
+}  // namespace ingot::compiler::fusion

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "compiler/fusion/expr.h"
+
+namespace ingot::compiler::fusion {
+
+/// What computing a node costs, as far as grouping compares it.
+struct Weight {
+  size_t ops = 0;
+  size_t leaves = 0;
+  bool is_expensive = false;  ///< has a transcendental function
+  bool has_reduce = false;
+  bool has_root = false;
+};
+
+/// Adds what the expression is made of.
+void Weigh(const ExprPool& pool, ExprId id, Weight& weight);
+
+/// For comparison only: symbols count as a typical size.
+int64_t BytesOf(const Graph& graph, ValueId value);
+
+}  // namespace ingot::compiler::fusion
