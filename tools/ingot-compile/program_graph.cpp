@@ -143,7 +143,7 @@ class GraphMaker {
       if (source.input >= archive_.inputs().size()) return Error(Code::kInternal, "a symbol of no input");
       const client::ArchiveInput& input = archive_.inputs()[source.input];
       const std::string place = fmt::format("{}.{}", input.name, source.dim);
-      const auto symbol = PlainSymbol(input.sizes[source.dim]);
+      const auto symbol = input.sizes[source.dim].lone_symbol();
       if (!symbol) {
         return Error(Code::kUnsupported, fmt::format("size {} comes before the size it follows from", place));
       }
