@@ -2,9 +2,10 @@
 #include "guards/dim.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <utility>
+
+#include "base/floored.h"
 
 namespace ingot::guards {
 namespace {
@@ -27,88 +28,9 @@ std::optional<int64_t> DivideWhole(int64_t a, int64_t b) {
 
 // Terms of higher degree first, then by symbol; the constant comes last.
 bool ComesBefore(const Dim::Term& a, const Dim::Term& b) {
-  if (a.symbols.size() != b.symbols.size()) return a.symbols.size() > b.symbols.size();
-  return a.symbols < b.symbols;
+  if (a.factors.size() != b.factors.size()) return a.factors.size() > b.factors.size();
+  return a.factors < b.factors;
 }
-
-std::string TermText(const Dim::Term& term, uint64_t magnitude) {
-  std::string text;
-  if (term.symbols.empty() || magnitude != 1) text = std::to_string(magnitude);
-  for (uint16_t symbol : term.symbols) {
-    if (!text.empty()) text += '*';
-    text += 's' + std::to_string(symbol);
-  }
-  return text;
-}
-
-uint64_t Magnitude(int64_t value) {
-  return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
-}
-
-class Parser {
- public:
-  explicit Parser(std::string_view text) : text_(text) {}
-
-  Result<Dim> Run() {
-    std::vector<Dim::Term> terms;
-    bool negative = Take('-');
-    while (true) {
-      TRY_ASSIGN(Dim::Term term, ParseTerm(negative));
-      terms.push_back(std::move(term));
-      SkipSpaces();
-      if (at_ == text_.size()) return Dim::FromTerms(std::move(terms));
-      if (Take('+')) {
-        negative = false;
-      } else if (Take('-')) {
-        negative = true;
-      } else {
-        return Fail("'+' or '-'");
-      }
-    }
-  }
-
- private:
-  Result<Dim::Term> ParseTerm(bool negative) {
-    Dim::Term term{negative ? -1 : 1, {}};
-    do {
-      SkipSpaces();
-      const bool symbol = Take('s');
-      uint64_t number = 0;
-      const char* begin = text_.data() + at_;
-      const auto [end, code] = std::from_chars(begin, text_.data() + text_.size(), number);
-      if (code != std::errc()) return Fail(symbol ? "a symbol number" : "a number or symbol");
-      at_ += end - begin;
-      if (symbol) {
-        if (number >= 0xFFFF) return Fail("a symbol number up to 65534");
-        term.symbols.push_back(static_cast<uint16_t>(number));
-      } else {
-        // 2^63 is a magnitude only below zero.
-        const uint64_t limit = (1ull << 63) - (negative ? 0 : 1);
-        if (number > limit) return Fail("a number of 64 bits");
-        term.coef = WrapMul(term.coef, static_cast<int64_t>(number));
-      }
-      SkipSpaces();
-    } while (Take('*'));
-    return term;
-  }
-
-  bool Take(char c) {
-    SkipSpaces();
-    if (at_ == text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-  void SkipSpaces() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-  Error Fail(const char* expected) const {
-    return Error(Code::kInvalid,
-                 "size '" + std::string(text_) + "': expected " + expected + " at column " + std::to_string(at_ + 1));
-  }
-
-  std::string_view text_;
-  size_t at_ = 0;
-};
 
 }  // namespace
 
@@ -119,11 +41,11 @@ Dim::Dim(int64_t value) {
 Dim Dim::Symbol(uint16_t index) { return FromTerms({{1, {index}}}); }
 
 Dim Dim::FromTerms(std::vector<Term> terms) {
-  for (Term& term : terms) std::sort(term.symbols.begin(), term.symbols.end());
+  for (Term& term : terms) std::sort(term.factors.begin(), term.factors.end());
   std::sort(terms.begin(), terms.end(), ComesBefore);
   Dim dim;
   for (Term& term : terms) {
-    if (!dim.terms_.empty() && dim.terms_.back().symbols == term.symbols) {
+    if (!dim.terms_.empty() && dim.terms_.back().factors == term.factors) {
       dim.terms_.back().coef = WrapAdd(dim.terms_.back().coef, term.coef);
     } else {
       if (!dim.terms_.empty() && dim.terms_.back().coef == 0) dim.terms_.pop_back();
@@ -134,35 +56,58 @@ Dim Dim::FromTerms(std::vector<Term> terms) {
   return dim;
 }
 
+Dim Dim::Of(Factor factor) { return FromTerms({{1, {std::move(factor)}}}); }
+
+int64_t Factor::Eval(std::span<const int64_t> symbols) const {
+  if (is_symbol()) return symbol_ < symbols.size() ? symbols[symbol_] : 0;
+  const int64_t a = atom_->a.Eval(symbols), b = atom_->b.Eval(symbols);
+  if (atom_->kind == Atom::Kind::kFloorDiv) return b == 0 ? 0 : FloorDiv(a, b);
+  return atom_->kind == Atom::Kind::kMin ? std::min(a, b) : std::max(a, b);
+}
+
 int64_t Dim::Eval(std::span<const int64_t> symbols) const {
   int64_t sum = 0;
   for (const Term& term : terms_) {
     int64_t product = term.coef;
-    for (uint16_t symbol : term.symbols) {
-      product = WrapMul(product, symbol < symbols.size() ? symbols[symbol] : 0);
-    }
+    for (const Factor& factor : term.factors) product = WrapMul(product, factor.Eval(symbols));
     sum = WrapAdd(sum, product);
   }
   return sum;
 }
 
 Dim Dim::Substitute(std::span<const Dim> by) const {
-  Dim sum;
-  for (const Term& term : terms_) {
-    Dim product(term.coef);
-    for (uint16_t symbol : term.symbols) {
-      product = product * (symbol < by.size() ? by[symbol] : Symbol(symbol));
+  return Replace([&](const Factor& factor) {
+    if (!factor.is_symbol()) {
+      return MakeAtom(factor.atom().kind, factor.atom().a.Substitute(by), factor.atom().b.Substitute(by));
     }
-    sum = sum + product;
-  }
-  return sum;
+    return factor.symbol() < by.size() ? by[factor.symbol()] : Of(factor);
+  });
+}
+
+bool Dim::HasAtoms() const {
+  return std::ranges::any_of(terms_, [](const Term& t) { return !t.factors.empty() && !t.factors.back().is_symbol(); });
+}
+
+bool Dim::IsPlainlyNotNegative() const {
+  const auto is_plain = [](const Factor& factor) {
+    if (factor.is_symbol()) return true;
+    const Atom& atom = factor.atom();
+    const bool a = atom.a.IsPlainlyNotNegative(), b = atom.b.IsPlainlyNotNegative();
+    return atom.kind == Atom::Kind::kMax ? a || b : a && b;
+  };
+  return std::ranges::all_of(
+      terms_, [&](const Term& term) { return term.coef >= 0 && std::ranges::all_of(term.factors, is_plain); });
+}
+
+bool Dim::Uses(uint16_t symbol) const {
+  bool uses = false;
+  ForEachSymbol([&](uint16_t one) { uses |= one == symbol; });
+  return uses;
 }
 
 uint16_t Dim::SymbolCount() const {
   uint16_t count = 0;
-  for (const Term& term : terms_) {
-    if (!term.symbols.empty()) count = std::max<uint16_t>(count, term.symbols.back() + 1);
-  }
+  ForEachSymbol([&](uint16_t symbol) { count = std::max<uint16_t>(count, symbol + 1); });
   return count;
 }
 
@@ -176,12 +121,12 @@ std::optional<Dim> Dim::DivideExactly(const Dim& divisor) const {
     const Term& top = rest.terms_.front();
     const std::optional<int64_t> coef = DivideWhole(top.coef, lead.coef);
     if (step > 64 || !coef) return std::nullopt;
-    if (!std::includes(top.symbols.begin(), top.symbols.end(), lead.symbols.begin(), lead.symbols.end())) {
+    if (!std::includes(top.factors.begin(), top.factors.end(), lead.factors.begin(), lead.factors.end())) {
       return std::nullopt;
     }
     Term term{*coef, {}};
-    std::set_difference(top.symbols.begin(), top.symbols.end(), lead.symbols.begin(), lead.symbols.end(),
-                        std::back_inserter(term.symbols));
+    std::set_difference(top.factors.begin(), top.factors.end(), lead.factors.begin(), lead.factors.end(),
+                        std::back_inserter(term.factors));
     const Dim factor = FromTerms({std::move(term)});
     quotient = quotient + factor;
     rest = rest - factor * divisor;
@@ -203,29 +148,13 @@ Dim Dim::operator*(const Dim& other) const {
   std::vector<Term> terms;
   for (const Term& a : terms_) {
     for (const Term& b : other.terms_) {
-      Term product{WrapMul(a.coef, b.coef), a.symbols};
-      product.symbols.insert(product.symbols.end(), b.symbols.begin(), b.symbols.end());
+      Term product{WrapMul(a.coef, b.coef), a.factors};
+      product.factors.insert(product.factors.end(), b.factors.begin(), b.factors.end());
       terms.push_back(std::move(product));
     }
   }
   return FromTerms(std::move(terms));
 }
-
-std::string Dim::ToText() const {
-  if (terms_.empty()) return "0";
-  std::string text;
-  for (const Term& term : terms_) {
-    if (text.empty()) {
-      if (term.coef < 0) text += '-';
-    } else {
-      text += term.coef < 0 ? " - " : " + ";
-    }
-    text += TermText(term, Magnitude(term.coef));
-  }
-  return text;
-}
-
-Result<Dim> Dim::Parse(std::string_view text) { return Parser(text).Run(); }
 
 Dim Product(std::span<const Dim> dims) {
   Dim product(1);

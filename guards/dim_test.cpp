@@ -24,7 +24,7 @@ Dim RandomDim(std::mt19937& random) {
   for (Dim::Term& term : terms) {
     term.coef = static_cast<int64_t>(random() % 21) - 10;
     for (size_t i = random() % 4; i > 0; --i) {
-      term.symbols.push_back(static_cast<uint16_t>(random() % 4));
+      term.factors.push_back(static_cast<uint16_t>(random() % 4));
     }
   }
   return Dim::FromTerms(std::move(terms));

@@ -14,13 +14,12 @@ constexpr int64_t kSearchMax = 1 << 12;
 /// The one variable of a polynomial, whatever its powers.
 std::optional<uint16_t> OnlyVariable(const Dim& value) {
   std::optional<uint16_t> found;
-  for (const Dim::Term& term : value.terms()) {
-    for (const uint16_t v : term.symbols) {
-      if (found && *found != v) return std::nullopt;
-      found = v;
-    }
-  }
-  return found;
+  bool is_only = true;
+  value.ForEachSymbol([&](uint16_t v) {
+    is_only &= !found || *found == v;
+    found = v;
+  });
+  return is_only ? found : std::nullopt;
 }
 
 /// The property that an equality gives by symbols alone: size == 4, size == 2*s0.
@@ -32,13 +31,14 @@ std::optional<Wanted> WantedBy(const GuardSet& set, const Guard& guard) {
   std::optional<Wanted> found;
   Dim rest;
   for (const Dim::Term& term : guard.value.terms()) {
-    const bool is_property = !term.symbols.empty() && term.symbols.back() >= Guard::kFirstProperty;
-    if (!is_property) {
-      rest = rest + Dim::FromTerms({term});
+    const Dim one = Dim::FromTerms({term});
+    if (!AsksForProperty(one)) {
+      rest = rest + one;
       continue;
     }
-    if (found || term.symbols.size() != 1 || (term.coef != 1 && term.coef != -1)) return std::nullopt;
-    found = Wanted{set.properties()[term.symbols[0] - Guard::kFirstProperty], Dim(term.coef)};
+    const std::optional<uint16_t> property = PropertyAlone(term);
+    if (found || !property) return std::nullopt;
+    found = Wanted{set.properties()[*property], Dim(term.coef)};
   }
   if (found) found->value = found->value.const_value() == 1 ? rest * Dim(-1) : rest;
   return found;
@@ -104,10 +104,7 @@ std::string GuardSet::Explain(std::span<const int64_t> symbols, std::span<const 
   };
   std::string text;
   for (uint16_t s = 0; s < SymbolCount(); ++s) {
-    const bool used = std::ranges::any_of(failed->value.terms(), [&](const Dim::Term& term) {
-      return std::ranges::find(term.symbols, s) != term.symbols.end();
-    });
-    if (used) text += (text.empty() ? "" : "; ") + found(s);
+    if (failed->value.Uses(s)) text += (text.empty() ? "" : "; ") + found(s);
   }
   if (text.empty()) return "these symbols do not meet " + ToText(*failed);
   return text + Needs(ToText(*failed)) + NearestTo(*failed, symbols);

@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,6 +53,20 @@ struct Guard {
   bool IsNumeric() const { return kind >= Kind::kEqual && kind <= Kind::kNotModulo; }
   auto operator<=>(const Guard&) const = default;
 };
+
+/// Whether some variable of a guard's value is a property.
+inline bool AsksForProperty(const Dim& value) {
+  bool asks = false;
+  value.ForEachSymbol([&](uint16_t variable) { asks |= variable >= Guard::kFirstProperty; });
+  return asks;
+}
+/// The number of the property that a term is, or is less than nothing by.
+inline std::optional<uint16_t> PropertyAlone(const Dim::Term& term) {
+  const bool is_alone = term.factors.size() == 1 && (term.coef == 1 || term.coef == -1);
+  if (!is_alone || !term.factors[0].is_symbol() || term.factors[0].symbol() < Guard::kFirstProperty)
+    return std::nullopt;
+  return static_cast<uint16_t>(term.factors[0].symbol() - Guard::kFirstProperty);
+}
 
 /// What guards may ask of one tensor. The spans must outlive the view.
 struct TensorView {

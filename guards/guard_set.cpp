@@ -33,32 +33,22 @@ std::optional<int64_t> ValueOf(uint16_t variable, std::span<const Property> prop
   return std::nullopt;
 }
 
-/// None where a variable is missing or the value leaves 64 bits.
+/// None where a variable is missing, a divisor is 0 or the value leaves 64 bits.
 std::optional<int64_t> Evaluate(const Dim& value, std::span<const Property> properties, const Call& call) {
-  int64_t sum = 0;
-  for (const Dim::Term& term : value.terms()) {
-    int64_t product = term.coef;
-    for (const uint16_t variable : term.symbols) {
-      const std::optional<int64_t> factor = ValueOf(variable, properties, call);
-      if (!factor || __builtin_mul_overflow(product, *factor, &product)) return std::nullopt;
-    }
-    if (__builtin_add_overflow(sum, product, &sum)) return std::nullopt;
-  }
-  return sum;
+  return value.EvalExactly([&](uint16_t variable) { return ValueOf(variable, properties, call); });
 }
 
 /// The value asks for a stride of an empty tensor.
 bool AsksForStrideOfNothing(const Dim& value, std::span<const Property> properties, const Call& call) {
-  for (const Dim::Term& term : value.terms()) {
-    for (const uint16_t variable : term.symbols) {
-      if (variable < Guard::kFirstProperty) continue;
-      const Property& property = properties[variable - Guard::kFirstProperty];
-      if (property.kind != Property::Kind::kStride || property.input >= call.tensors.size()) continue;
-      const std::span<const int64_t> sizes = call.tensors[property.input].sizes;
-      if (std::ranges::find(sizes, 0) != sizes.end()) return true;
-    }
-  }
-  return false;
+  bool asks = false;
+  value.ForEachSymbol([&](uint16_t variable) {
+    if (variable < Guard::kFirstProperty) return;
+    const Property& property = properties[variable - Guard::kFirstProperty];
+    if (property.kind != Property::Kind::kStride || property.input >= call.tensors.size()) return;
+    const std::span<const int64_t> sizes = call.tensors[property.input].sizes;
+    asks |= std::ranges::find(sizes, 0) != sizes.end();
+  });
+  return asks;
 }
 
 bool NumberHolds(const Guard& guard, int64_t value) {
@@ -104,11 +94,9 @@ Status GuardSet::AddEqual(const Dim& a, const Dim& b) { return Add({.kind = Guar
 uint16_t GuardSet::SymbolCount() const {
   uint16_t count = 0;
   for (const Guard& guard : guards_) {
-    for (const Dim::Term& term : guard.value.terms()) {
-      for (const uint16_t variable : term.symbols) {
-        if (variable < Guard::kFirstProperty) count = std::max<uint16_t>(count, variable + 1);
-      }
-    }
+    guard.value.ForEachSymbol([&](uint16_t variable) {
+      if (variable < Guard::kFirstProperty) count = std::max<uint16_t>(count, variable + 1);
+    });
   }
   return count;
 }
@@ -138,19 +126,17 @@ Result<GuardSet> GuardSet::SubstituteAll(std::span<const Dim> symbols, std::span
   out.scalars_ = scalars_;
   for (const Guard& guard : guards_) {
     Guard changed = guard;
-    Dim sum;
-    for (const Dim::Term& term : guard.value.terms()) {
-      Dim product(term.coef);
-      for (const uint16_t variable : term.symbols) {
-        const bool is_property = variable >= Guard::kFirstProperty;
-        const size_t index = is_property ? variable - Guard::kFirstProperty : variable;
-        if (!is_property && index >= symbols.size()) {
-          return Error(Code::kInvalid, "guard '" + ToText(guard) + "': s" + std::to_string(variable) + " is unknown");
-        }
-        TRY_ASSIGN(product, Multiply(product, (is_property ? properties : symbols)[index]));
-      }
-      TRY_ASSIGN(sum, Sum(sum, product));
-    }
+    std::optional<uint16_t> unknown;
+    const auto by = [&](uint16_t variable) {
+      const bool is_property = variable >= Guard::kFirstProperty;
+      const size_t index = is_property ? variable - Guard::kFirstProperty : variable;
+      if (is_property || index < symbols.size()) return (is_property ? properties : symbols)[index];
+      unknown = variable;
+      return Dim();
+    };
+    TRY_ASSIGN(Dim sum, Replaced(guard.value, by));
+    if (unknown)
+      return Error(Code::kInvalid, "guard '" + ToText(guard) + "': s" + std::to_string(*unknown) + " is unknown");
     changed.value = std::move(sum);
     TRY(out.Add(std::move(changed)));
   }

@@ -72,16 +72,8 @@ void AddOnce(std::vector<uint32_t>& list, uint32_t item) {
 
 Dim DimAt(const proto::Manifest& manifest, uint32_t index) {
   const proto::Dim& dim = *manifest.dims()->Get(index);
-  std::vector<Dim::Term> terms;
-  uint32_t symbol = 0;
-  for (uint32_t i = 0; dim.coefs() != nullptr && i < dim.coefs()->size(); ++i) {
-    Dim::Term term{dim.coefs()->Get(i), {}};
-    for (uint8_t k = 0; k < dim.degrees()->Get(i); ++k) {
-      term.symbols.push_back(dim.symbols()->Get(symbol++));
-    }
-    terms.push_back(std::move(term));
-  }
-  return Dim::FromTerms(std::move(terms));
+  return ReadDim(dim.coefs(), dim.degrees(), dim.symbols(), dim.atoms(),
+                 [&](uint32_t before) { return DimAt(manifest, before); });
 }
 
 Written WrittenBy(const proto::Manifest& manifest) {

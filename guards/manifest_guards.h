@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "guards/atom.h"
 #include "guards/guard_set.h"
 #include "proto/artifact_generated.h"
 
@@ -12,6 +13,43 @@ namespace ingot::guards {
 
 /// The polynomial at position `index` of Manifest.dims.
 Dim DimAt(const proto::Manifest& manifest, uint32_t index);
+
+/// Entries of proto::Dim.symbols from here on are its atoms.
+inline constexpr uint16_t kFirstAtom = 0x8000;
+
+/// The polynomial that a Dim of a manifest says, in either form that flatbuffers has for one; `dim_at` gives the one at
+/// a position before it. Lists may be null.
+template <typename Longs, typename Bytes, typename Shorts, typename Atoms, typename F>
+Dim ReadDim(const Longs* coefs, const Bytes* degrees, const Shorts* symbols, const Atoms* atoms, const F& dim_at) {
+  std::vector<Dim::Term> terms;
+  Dim with_atoms;
+  uint32_t at = 0;
+  for (uint32_t i = 0; coefs != nullptr && i < coefs->size(); ++i) {
+    Dim::Term term{(*coefs)[i], {}};
+    Dim product(1);
+    for (uint8_t k = 0; k < (*degrees)[i]; ++k, ++at) {
+      const uint16_t symbol = (*symbols)[at];
+      if (symbol < kFirstAtom) {
+        term.factors.emplace_back(symbol);
+        continue;
+      }
+      const auto& entry = (*atoms)[symbol - kFirstAtom];
+      const proto::Atom* atom = nullptr;
+      if constexpr (std::is_pointer_v<std::remove_cvref_t<decltype(entry)>>) {
+        atom = entry;
+      } else {
+        atom = &entry;
+      }
+      product = product * MakeAtom(static_cast<Atom::Kind>(atom->kind()), dim_at(atom->a()), dim_at(atom->b()));
+    }
+    if (product.is_one()) {
+      terms.push_back(std::move(term));
+    } else {
+      with_atoms = with_atoms + Dim::FromTerms({std::move(term)}) * product;
+    }
+  }
+  return Dim::FromTerms(std::move(terms)) + with_atoms;
+}
 
 /// Inputs and weights that the plan writes, by position, in order of the first write.
 struct Written {

@@ -17,18 +17,14 @@ bool WithinLimits(const Dim& value) {
   for (const Dim::Term& term : value.terms()) {
     if (term.coef > kCoefMax || term.coef < -kCoefMax) return false;
   }
-  return true;
+  return IsModest(value);
 }
 
 Error TooLarge() { return Error(Code::kInvalid, "a guard holds numbers up to 2^53 in up to 64 terms"); }
 
-int64_t ConstantOf(const Dim& value) {
-  return !value.is_zero() && value.terms().back().symbols.empty() ? value.terms().back().coef : 0;
-}
-
 int64_t CommonFactor(const Dim& value, int64_t factor = 0) {
   for (const Dim::Term& term : value.terms()) {
-    if (!term.symbols.empty()) factor = std::gcd(factor, term.coef);
+    if (!term.factors.empty()) factor = std::gcd(factor, term.coef);
   }
   return factor;
 }
@@ -45,15 +41,33 @@ std::optional<Guard> NormalEquality(Guard guard) {
   const bool equal = guard.kind == Guard::Kind::kEqual;
   if (guard.value.is_const()) return Decide(guard.value.is_zero() == equal);
   const int64_t factor = CommonFactor(guard.value);
-  if (ConstantOf(guard.value) % factor != 0) return Decide(!equal);
+  if (guard.value.constant() % factor != 0) return Decide(!equal);
   guard.value = ScaleDown(guard.value, guard.value.terms().front().coef < 0 ? -factor : factor);
   return guard;
+}
+
+/// What is 0 or more where a quotient by a number, plus or minus a number, is: a // 4 >= k is a >= 4*k, and a // 4 <= k
+/// is a <= 4*k + 3.
+std::optional<Dim> BoundOnDividend(const Dim& value) {
+  const Dim::Term& first = value.terms().front();
+  if (!(value - Dim(value.constant()) - Dim::FromTerms({first})).is_zero() || first.factors.size() != 1)
+    return std::nullopt;
+  if (first.factors[0].is_symbol() || (first.coef != 1 && first.coef != -1)) return std::nullopt;
+  const Atom& atom = first.factors[0].atom();
+  if (atom.kind != Atom::Kind::kFloorDiv || !atom.b.is_const()) return std::nullopt;
+  const Result<Dim> bound = Multiply(Dim(value.constant()), atom.b);
+  if (!bound) return std::nullopt;
+  return first.coef == 1 ? atom.a + *bound : *bound + atom.b - Dim(1) - atom.a;
 }
 
 std::optional<Guard> NormalBound(Guard guard) {
   if (guard.value.is_const()) return Decide(guard.value.const_value() >= 0);
   // Only the constant is rounded: the factor divides all other coefficients.
   guard.value = ScaleDown(guard.value, CommonFactor(guard.value));
+  if (std::optional<Dim> dividend = BoundOnDividend(guard.value); dividend && WithinLimits(*dividend)) {
+    guard.value = *std::move(dividend);
+    return NormalBound(std::move(guard));
+  }
   return guard;
 }
 
@@ -71,10 +85,10 @@ int64_t InverseOf(int64_t a, int64_t m) {
 std::optional<Guard> NormalModulo(Guard guard) {
   const bool equal = guard.kind == Guard::Kind::kModulo;
   int64_t m = guard.modulus;
-  int64_t remainder = FloorMod(guard.remainder - ConstantOf(guard.value), m);
+  int64_t remainder = FloorMod(guard.remainder - guard.value.constant(), m);
   Terms terms;
   for (const Dim::Term& term : guard.value.terms()) {
-    if (!term.symbols.empty() && term.coef % m != 0) terms.push_back({FloorMod(term.coef, m), term.symbols});
+    if (!term.factors.empty() && term.coef % m != 0) terms.push_back({FloorMod(term.coef, m), term.factors});
   }
   guard.value = Dim::FromTerms(std::move(terms));
   if (guard.value.is_zero()) return Decide((remainder == 0) == equal);
@@ -87,7 +101,7 @@ std::optional<Guard> NormalModulo(Guard guard) {
   // Only of one term: which of several comes first is no property of the condition.
   const int64_t lead = guard.value.terms().front().coef;
   if (guard.value.terms().size() == 1 && std::gcd(lead, m) == 1) {
-    guard.value = Dim::FromTerms({{1, guard.value.terms().front().symbols}});
+    guard.value = Dim::FromTerms({{1, guard.value.terms().front().factors}});
     remainder = remainder * InverseOf(lead, m) % m;  // Both are below 2^31.
   }
   guard.modulus = m;
@@ -111,14 +125,42 @@ Result<Dim> Multiply(const Dim& a, const Dim& b) {
   Dim product;
   for (const Dim::Term& x : a.terms()) {
     for (const Dim::Term& y : b.terms()) {
-      Dim::Term term{0, x.symbols};
+      Dim::Term term{0, x.factors};
       if (__builtin_mul_overflow(x.coef, y.coef, &term.coef)) return TooLarge();
-      if (term.symbols.size() + y.symbols.size() > kTermsMax) return TooLarge();
-      term.symbols.insert(term.symbols.end(), y.symbols.begin(), y.symbols.end());
+      if (term.factors.size() + y.factors.size() > kTermsMax) return TooLarge();
+      term.factors.insert(term.factors.end(), y.factors.begin(), y.factors.end());
       TRY_ASSIGN(product, Sum(product, Dim::FromTerms({std::move(term)})));
     }
   }
   return product;
+}
+
+Result<Dim> Replaced(const Dim& dim, const std::function<Dim(uint16_t)>& by, int64_t& work) {
+  Dim sum;
+  for (const Dim::Term& term : dim.terms()) {
+    Dim product(term.coef);
+    for (const Factor& factor : term.factors) {
+      Dim next;
+      if (factor.is_symbol()) {
+        next = by(factor.symbol());
+      } else {
+        TRY_ASSIGN(const Dim a, Replaced(factor.atom().a, by, work));
+        TRY_ASSIGN(const Dim b, Replaced(factor.atom().b, by, work));
+        next = MakeAtom(factor.atom().kind, a, b);
+      }
+      work -= static_cast<int64_t>(product.terms().size() * next.terms().size());
+      if (work < 0) return TooLarge();
+      TRY_ASSIGN(product, Multiply(product, next));
+    }
+    work -= static_cast<int64_t>(sum.terms().size() + product.terms().size());
+    TRY_ASSIGN(sum, Sum(sum, product));
+  }
+  return sum;
+}
+
+Result<Dim> Replaced(const Dim& dim, const std::function<Dim(uint16_t)>& by) {
+  int64_t work = std::numeric_limits<int64_t>::max();
+  return Replaced(dim, by, work);
 }
 
 Result<std::optional<Guard>> Normalize(Guard guard) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <limits>
 #include <optional>
 
 #include "base/result.h"
@@ -17,6 +19,10 @@ inline constexpr size_t kTermsMax = 64;
 /// a + b and a * b without wrapping; kInvalid beyond the limits above.
 Result<Dim> Sum(const Dim& a, const Dim& b);
 Result<Dim> Multiply(const Dim& a, const Dim& b);
+/// Each symbol replaced by `by(symbol)`, within atoms too, without wrapping. `work` counts down by what is multiplied
+/// and added; kInvalid below 0, and beyond the limits above.
+Result<Dim> Replaced(const Dim& dim, const std::function<Dim(uint16_t)>& by, int64_t& work);
+Result<Dim> Replaced(const Dim& dim, const std::function<Dim(uint16_t)>& by);
 
 /// The one form of a numeric guard: no common factor, bounds rounded to whole numbers, equalities
 /// with a positive first coefficient, remainders without a constant. None: it always holds. A guard

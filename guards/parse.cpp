@@ -168,13 +168,7 @@ class Parser {
     Side side;
     const bool grouped = TakeText("(");
     size_t products = 0;
-    bool negative = TakeText("-");
-    do {
-      TRY_ASSIGN(const Dim product, Product(negative));
-      TRY_ASSIGN(side.value, Sum(side.value, product));
-      ++products;
-      negative = Peek('-');
-    } while (TakeText("+") || TakeText("-"));
+    TRY_ASSIGN(side.value, ReadSum(products));
     if (grouped) TRY(Expect(")"));
     if (!TakeText("%")) return side;
     // As in Python, % binds tighter than + and -.
@@ -182,6 +176,30 @@ class Parser {
     TRY_ASSIGN(side.modulus, Number());
     if (side.modulus < 1 || side.modulus > kModulusMax) return Fail("a divisor from 1 to 2^31");
     return side;
+  }
+
+  Result<Dim> ReadSum(size_t& products) {
+    Dim sum;
+    bool negative = TakeText("-");
+    do {
+      TRY_ASSIGN(const Dim product, Product(negative));
+      TRY_ASSIGN(sum, Sum(sum, product));
+      ++products;
+      negative = Peek('-');
+    } while (TakeText("+") || TakeText("-"));
+    return sum;
+  }
+
+  Result<Dim> Arguments(AtomFunction function) {
+    if (depth_ == Atom::kDepthMax) return Fail("fewer parentheses within each other");
+    ++depth_;
+    size_t products = 0;
+    TRY_ASSIGN(const Dim a, ReadSum(products));
+    TRY(Expect(","));
+    TRY_ASSIGN(const Dim b, ReadSum(products));
+    TRY(Expect(")"));
+    --depth_;
+    return function(a, b);
   }
 
   Result<Dim> Product(bool negative) {
@@ -205,6 +223,7 @@ class Parser {
       if (number >= Guard::kFirstProperty) return Fail("a symbol number up to 32767");
       return Dim::Symbol(static_cast<uint16_t>(number));
     }
+    if (const AtomFunction function = TakeFunction()) return Arguments(function);
     TRY_ASSIGN(const std::string name, Name());
     Property property;
     if (TakeText(".rank")) {
@@ -245,9 +264,21 @@ class Parser {
     while (end < text_.size() && IsDigit(text_[end])) ++end;
     return end > at_ + 1 && (end == text_.size() || !IsWordPart(text_[end]));
   }
+  /// A word that calls something: floordiv, with the parenthesis behind it.
+  AtomFunction FunctionAhead() const {
+    size_t end = at_;
+    while (end < text_.size() && IsWordPart(text_[end])) ++end;
+    return end < text_.size() && text_[end] == '(' ? AtomFunctionOf(text_.substr(at_, end - at_)) : nullptr;
+  }
+  AtomFunction TakeFunction() {
+    SkipSpaces();
+    const AtomFunction function = FunctionAhead();
+    if (function != nullptr) at_ = text_.find('(', at_) + 1;
+    return function;
+  }
   bool AtName() {
     SkipSpaces();
-    if (at_ == text_.size() || AtSymbol()) return false;
+    if (at_ == text_.size() || AtSymbol() || FunctionAhead() != nullptr) return false;
     return text_[at_] == '\'' || (IsWordPart(text_[at_]) && !IsDigit(text_[at_]));
   }
   Result<std::string> Name() {
@@ -309,6 +340,7 @@ class Parser {
 
   std::string_view text_;
   size_t at_ = 0;
+  uint32_t depth_ = 0;  ///< of functions within each other
   GuardSet set_;
 };
 

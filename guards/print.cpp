@@ -71,19 +71,27 @@ class Printer {
     return PropertyText(set_.properties()[variable - Guard::kFirstProperty], set_.inputs());
   }
 
+  std::string FactorText(const Factor& factor) const {
+    if (factor.is_symbol()) return Variable(factor.symbol());
+    const auto text = [this](const Dim& dim) { return Sum(Sorted(dim.terms())); };
+    return std::string(NameOf(factor.atom().kind)) + "(" + text(factor.atom().a) + ", " + text(factor.atom().b) + ")";
+  }
+
   /// Numbers of properties depend on who asked first; names do not.
-  bool VariableBefore(uint16_t a, uint16_t b) const {
-    const bool properties = a >= Guard::kFirstProperty && b >= Guard::kFirstProperty;
-    return properties ? Variable(a) < Variable(b) : a < b;
+  bool FactorBefore(const Factor& a, const Factor& b) const {
+    if (!a.is_symbol() && !b.is_symbol()) return FactorText(a) < FactorText(b);
+    const bool properties =
+        a.is_symbol() && b.is_symbol() && a.symbol() >= Guard::kFirstProperty && b.symbol() >= Guard::kFirstProperty;
+    return properties ? Variable(a.symbol()) < Variable(b.symbol()) : a < b;
   }
   bool TermBefore(const Dim::Term& a, const Dim::Term& b) const {
-    if (a.symbols.size() != b.symbols.size()) return a.symbols.size() > b.symbols.size();
-    return std::ranges::lexicographical_compare(a.symbols, b.symbols,
-                                                [this](uint16_t x, uint16_t y) { return VariableBefore(x, y); });
+    if (a.factors.size() != b.factors.size()) return a.factors.size() > b.factors.size();
+    return std::ranges::lexicographical_compare(
+        a.factors, b.factors, [this](const Factor& x, const Factor& y) { return FactorBefore(x, y); });
   }
   Terms Sorted(Terms terms) const {
     for (Dim::Term& term : terms) {
-      std::ranges::sort(term.symbols, [this](uint16_t x, uint16_t y) { return VariableBefore(x, y); });
+      std::ranges::sort(term.factors, [this](const Factor& x, const Factor& y) { return FactorBefore(x, y); });
     }
     std::ranges::sort(terms, [this](const Dim::Term& x, const Dim::Term& y) { return TermBefore(x, y); });
     return terms;
@@ -99,8 +107,8 @@ class Printer {
         text += term.coef < 0 ? " - " : " + ";
       }
       const uint64_t magnitude = static_cast<uint64_t>(term.coef < 0 ? -term.coef : term.coef);
-      std::string product = term.symbols.empty() || magnitude != 1 ? std::to_string(magnitude) : "";
-      for (const uint16_t variable : term.symbols) product += (product.empty() ? "" : "*") + Variable(variable);
+      std::string product = term.factors.empty() || magnitude != 1 ? std::to_string(magnitude) : "";
+      for (const Factor& factor : term.factors) product += (product.empty() ? "" : "*") + FactorText(factor);
       text += product;
     }
     return text;
@@ -112,14 +120,14 @@ class Printer {
     const Dim::Term* alone = value.is_const() ? nullptr : &terms.front();
     for (const Dim::Term& term : terms) {
       // The last one: x.size(0) == s0 and s1 == 2*s0 read better than the other way round.
-      if (term.symbols.size() == 1 && (term.coef == 1 || term.coef == -1)) alone = &term;
+      if (term.factors.size() == 1 && (term.coef == 1 || term.coef == -1)) alone = &term;
     }
     // The left side keeps its sign, the right one changes it; a negative left side turns the relation.
     const bool turn = alone != nullptr && alone->coef < 0;
     Terms left, right;
     for (const Dim::Term& term : terms) {
       const bool is_left = alone == nullptr || &term == alone;
-      (is_left ? left : right).push_back({is_left == turn ? -term.coef : term.coef, term.symbols});
+      (is_left ? left : right).push_back({is_left == turn ? -term.coef : term.coef, term.factors});
     }
     return Sum(left) + (turn ? turned : relation) + Sum(right);
   }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <limits>
-#include <map>
 #include <numeric>
 #include <optional>
 
+#include "guards/bounds.h"
 #include "guards/guard_set.h"
 #include "guards/normalize.h"
 
@@ -12,68 +11,28 @@ namespace ingot::guards {
 namespace {
 
 using Kind = Guard::Kind;
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 constexpr int kRoundsMax = 16;
 /// Terms that are multiplied or added while equalities are put in: polynomials that grow into each other stay as they
 /// are.
 constexpr int64_t kWorkMax = int64_t{1} << 19;
 
-/// Bounds of a number, inclusive; kMin and kMax: none is known.
-struct Range {
-  int64_t low = kMin;
-  int64_t high = kMax;
-};
-
-/// A bound that is unknown, or that leaves 64 bits, stays unknown.
-int64_t Clamp(__int128 value) { return value <= kMin ? kMin : value >= kMax ? kMax : static_cast<int64_t>(value); }
-
-Range Product(const Range& a, const Range& b) {
-  // Nothing is known of a product with an unknown side, whatever its sign.
-  if (a.low == kMin || a.high == kMax || b.low == kMin || b.high == kMax) {
-    if (a.low >= 0 && b.low >= 0) {
-      const bool bounded = a.high != kMax && b.high != kMax;
-      const int64_t high = bounded ? Clamp(static_cast<__int128>(a.high) * b.high) : kMax;
-      return {Clamp(static_cast<__int128>(a.low) * b.low), high};
-    }
-    return {};
-  }
-  const __int128 corners[] = {static_cast<__int128>(a.low) * b.low, static_cast<__int128>(a.low) * b.high,
-                              static_cast<__int128>(a.high) * b.low, static_cast<__int128>(a.high) * b.high};
-  return {Clamp(*std::min_element(corners, corners + 4)), Clamp(*std::max_element(corners, corners + 4))};
-}
-
-Range Scaled(const Range& range, int64_t by) {
-  const Range turned = by < 0 ? Range{range.high, range.low} : range;
-  const auto scale = [&](int64_t bound, int64_t unknown) {
-    return bound == kMin || bound == kMax ? unknown : Clamp(static_cast<__int128>(bound) * by);
-  };
-  return {scale(turned.low, kMin), scale(turned.high, kMax)};
-}
-
-int64_t ConstantOf(const Dim& value) {
-  return !value.is_zero() && value.terms().back().symbols.empty() ? value.terms().back().coef : 0;
-}
-
 /// The one variable of `v + c` or `-v + c`.
 std::optional<uint16_t> LoneVariable(const Dim& value) {
   const auto& terms = value.terms();
-  if (terms.empty() || terms.size() > 2 || terms[0].symbols.size() != 1) return std::nullopt;
-  if (terms.size() == 2 && !terms[1].symbols.empty()) return std::nullopt;
-  if (terms[0].coef != 1 && terms[0].coef != -1) return std::nullopt;
-  return terms[0].symbols[0];
+  if (terms.empty() || terms.size() > 2 || terms[0].factors.size() != 1) return std::nullopt;
+  if (terms.size() == 2 && !terms[1].factors.empty()) return std::nullopt;
+  if (!terms[0].factors[0].is_symbol() || (terms[0].coef != 1 && terms[0].coef != -1)) return std::nullopt;
+  return terms[0].factors[0].symbol();
 }
 
 /// A variable that an equality gives as a polynomial of the others: v == expression.
 std::optional<std::pair<uint16_t, Dim>> Solve(const Dim& value) {
   std::optional<std::pair<uint16_t, Dim>> found;
   for (const Dim::Term& term : value.terms()) {
-    if (term.symbols.size() != 1 || (term.coef != 1 && term.coef != -1)) continue;
-    const uint16_t variable = term.symbols[0];
-    const auto uses = std::ranges::count_if(
-        value.terms(), [&](const Dim::Term& t) { return std::ranges::find(t.symbols, variable) != t.symbols.end(); });
-    if (uses != 1 || (found && found->first > variable)) continue;
+    if (term.factors.size() != 1 || !term.factors[0].is_symbol() || (term.coef != 1 && term.coef != -1)) continue;
+    const uint16_t variable = term.factors[0].symbol();
     const Dim rest = value - Dim::FromTerms({term});
+    if (rest.Uses(variable) || (found && found->first > variable)) continue;
     found = {variable, term.coef == 1 ? rest * Dim(-1) : rest};
   }
   return found;
@@ -94,6 +53,7 @@ class Simplifier {
       TRY(MergeBounds());
       ReadRanges();
       TRY(TightenByRemainders());
+      TRY(DecideAtoms());
       TRY(DropImplied());
       if (guards_ == before) break;
     }
@@ -113,14 +73,12 @@ class Simplifier {
   /// Strides sometimes say nothing (guard.h): such guards prove nothing either.
   bool IsUsable(const Guard& guard) const {
     if (!guard.IsNumeric()) return false;
-    for (const Dim::Term& term : guard.value.terms()) {
-      for (const uint16_t v : term.symbols) {
-        if (v >= Guard::kFirstProperty && set_.properties_[v - Guard::kFirstProperty].kind == Property::Kind::kStride) {
-          return false;
-        }
-      }
-    }
-    return true;
+    bool usable = true;
+    guard.value.ForEachSymbol([&](uint16_t v) {
+      usable &=
+          v < Guard::kFirstProperty || set_.properties_[v - Guard::kFirstProperty].kind != Property::Kind::kStride;
+    });
+    return usable;
   }
 
   /// Puts `guard`, normalised, in place i; an always true one goes. False when it went.
@@ -143,7 +101,7 @@ class Simplifier {
     for (size_t from = 0; from < guards_.size(); ++from) {
       if (IsNever(guards_[from])) return Impossible(guards_[from]);
       if (std::ranges::find(done, guards_[from]) != done.end()) continue;
-      if (guards_[from].kind != Kind::kEqual || !IsUsable(guards_[from]) || work_ > kWorkMax) continue;
+      if (guards_[from].kind != Kind::kEqual || !IsUsable(guards_[from]) || work_ < 0) continue;
       const Guard equality = guards_[from];
       const auto solved = Solve(equality.value);
       if (!solved) continue;
@@ -162,26 +120,9 @@ class Simplifier {
   }
 
   Guard WithVariable(Guard guard, uint16_t variable, const Dim& by) {
-    const auto is_there = [variable](const Dim::Term& term) {
-      return std::ranges::find(term.symbols, variable) != term.symbols.end();
-    };
-    if (std::ranges::none_of(guard.value.terms(), is_there)) return guard;
-    Dim sum;
-    for (const Dim::Term& term : guard.value.terms()) {
-      Dim product(term.coef);
-      for (const uint16_t v : term.symbols) {
-        const Dim factor = v == variable ? by : Dim::Symbol(v);
-        work_ += static_cast<int64_t>(product.terms().size() * factor.terms().size());
-        const Result<Dim> next = Multiply(product, factor);
-        if (!next || work_ > kWorkMax) return guard;
-        product = *next;
-      }
-      work_ += static_cast<int64_t>(sum.terms().size() + product.terms().size());
-      const Result<Dim> next = Sum(sum, product);
-      if (!next) return guard;
-      sum = *next;
-    }
-    guard.value = std::move(sum);
+    if (!guard.value.Uses(variable)) return guard;
+    const auto replaced = Replaced(guard.value, [&](uint16_t v) { return v == variable ? by : Dim::Symbol(v); }, work_);
+    if (replaced) guard.value = *replaced;
     return guard;
   }
 
@@ -251,11 +192,11 @@ class Simplifier {
       if (guard.kind != Kind::kAtLeast || !IsUsable(guard)) continue;
       const auto variable = LoneVariable(guard.value);
       if (!variable) continue;
-      Range& range = ranges_[*variable];
+      Bounds& range = ranges_[*variable];
       if (guard.value.terms()[0].coef > 0) {
-        range.low = std::max(range.low, -ConstantOf(guard.value));
+        range.low = std::max(range.low, -guard.value.constant());
       } else {
-        range.high = std::min(range.high, ConstantOf(guard.value));
+        range.high = std::min(range.high, guard.value.constant());
       }
     }
   }
@@ -269,7 +210,7 @@ class Simplifier {
       for (const Guard& rest : guards_) {
         if (rest.kind != Kind::kModulo || rest.value != Dim::Symbol(*variable)) continue;
         const bool is_low = bound.value.terms()[0].coef > 0;
-        const int64_t at = is_low ? -ConstantOf(bound.value) : ConstantOf(bound.value);
+        const int64_t at = is_low ? -bound.value.constant() : bound.value.constant();
         const int64_t over = ((at - rest.remainder) % rest.modulus + rest.modulus) % rest.modulus;
         if (over == 0) continue;
         const int64_t to = is_low ? at + (rest.modulus - over) : at - over;
@@ -283,20 +224,19 @@ class Simplifier {
     return MergeBounds();
   }
 
-  Range RangeOf(const Dim& value) const {
-    Range sum{0, 0};
-    for (const Dim::Term& term : value.terms()) {
-      Range product{1, 1};
-      for (const uint16_t v : term.symbols) {
-        const auto known = ranges_.find(v);
-        product = Product(product, known == ranges_.end() ? Range() : known->second);
+  /// Quotients, minima and maxima that the bounds of their variables decide.
+  Status DecideAtoms() {
+    ReadRanges();
+    for (size_t i = 0; i < guards_.size();) {
+      bool stays = true;
+      if (IsUsable(guards_[i]) && guards_[i].value.HasAtoms()) {
+        Guard decided = guards_[i];
+        decided.value = Decided(decided.value, ranges_);
+        TRY_ASSIGN(stays, Replace(i, std::move(decided)));
       }
-      product = Scaled(product, term.coef);
-      const bool is_low = sum.low != kMin && product.low != kMin, is_high = sum.high != kMax && product.high != kMax;
-      sum.low = is_low ? Clamp(static_cast<__int128>(sum.low) + product.low) : kMin;
-      sum.high = is_high ? Clamp(static_cast<__int128>(sum.high) + product.high) : kMax;
+      i += stays ? 1 : 0;
     }
-    return sum;
+    return {};
   }
 
   /// Guards that the bounds of their variables decide.
@@ -309,7 +249,7 @@ class Simplifier {
         ++i;
         continue;
       }
-      const Range range = RangeOf(guard.value);
+      const Bounds range = BoundsOf(guard.value, ranges_);
       const bool without_zero = range.low > 0 || range.high < 0;
       const bool never = guard.kind == Kind::kAtLeast ? range.high < 0 : guard.kind == Kind::kEqual && without_zero;
       if (never) return Impossible(guard);
@@ -325,8 +265,8 @@ class Simplifier {
 
   const GuardSet& set_;
   std::vector<Guard> guards_;
-  std::map<uint16_t, Range> ranges_;
-  int64_t work_ = 0;
+  SymbolBounds ranges_;
+  int64_t work_ = kWorkMax;
 };
 
 Result<GuardSet> GuardSet::Simplify() const { return Simplifier(*this).Run(); }

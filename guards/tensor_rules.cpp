@@ -18,15 +18,13 @@ std::optional<Assigned> AssignedBy(const GuardSet& set, const Guard& guard) {
   if (guard.kind != Guard::Kind::kEqual) return std::nullopt;
   const Dim::Term* property = nullptr;
   for (const Dim::Term& term : guard.value.terms()) {
-    const bool asks = !term.symbols.empty() && term.symbols.back() >= Guard::kFirstProperty;
-    if (!asks) continue;
-    if (property != nullptr || term.symbols.size() != 1 || (term.coef != 1 && term.coef != -1)) return std::nullopt;
+    if (!AsksForProperty(Dim::FromTerms({term}))) continue;
+    if (property != nullptr || !PropertyAlone(term)) return std::nullopt;
     property = &term;
   }
   if (property == nullptr) return std::nullopt;
   const Dim rest = guard.value - Dim::FromTerms({*property});
-  return Assigned{set.properties()[property->symbols[0] - Guard::kFirstProperty],
-                  property->coef == 1 ? rest * Dim(-1) : rest};
+  return Assigned{set.properties()[*PropertyAlone(*property)], property->coef == 1 ? rest * Dim(-1) : rest};
 }
 
 }  // namespace
@@ -79,10 +77,7 @@ bool TensorRules::Place(const GuardSet& set, const Guard& guard) {
 
 TensorRules::Expected TensorRules::Compile(Dim value) {
   if (value.is_const()) return {Kind::kNumber, value.const_value()};
-  const auto& terms = value.terms();
-  if (terms.size() == 1 && terms[0].coef == 1 && terms[0].symbols.size() == 1 && terms[0].symbols[0] < symbol_count_) {
-    return {Kind::kSymbol, terms[0].symbols[0]};
-  }
+  if (const auto symbol = value.lone_symbol(); symbol && *symbol < symbol_count_) return {Kind::kSymbol, *symbol};
   polynomials_.push_back(std::move(value));
   return {Kind::kPolynomial, static_cast<int64_t>(polynomials_.size()) - 1};
 }

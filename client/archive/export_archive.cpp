@@ -248,10 +248,11 @@ Status ExportArchive::State::ReadTensorInput(const std::string& value) {
   for (size_t i = 0; i < sizes->size(); ++i) {
     const json& size = meta.at("sizes")[i];
     const Dim& dim = (*sizes)[i];
-    if (dim.terms().size() != 1 || dim.terms()[0].coef != 1 || dim.terms()[0].symbols.size() != 1) continue;
+    const auto symbol = dim.lone_symbol();
+    if (!symbol) continue;
     const json hint = size.at("as_expr").value("hint", json());
     if (!hint.is_object() || !hint.contains("as_int")) continue;
-    symbols[dim.terms()[0].symbols[0]].hint = hint["as_int"].get<int64_t>();
+    symbols[*symbol].hint = hint["as_int"].get<int64_t>();
   }
   inputs.push_back({value, *sizes});
   shapes.push_back({*dtype, *sizes, *strides});

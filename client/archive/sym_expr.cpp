@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace ingot::client {
 namespace {
@@ -17,6 +18,13 @@ constexpr size_t kTextMax = 4096;
 constexpr size_t kTermsMax = 64;
 constexpr size_t kDegreeMax = 8;
 constexpr int64_t kNumberMax = int64_t{1} << 40;
+
+/// torch's functions of sizes, which are sympy's or its own (torch.utils._sympy.functions); those of more arguments
+/// than two take them one after the other.
+constexpr std::pair<std::string_view, guards::AtomFunction> kFunctions[] = {
+    {"FloorDiv(", Dim::FloorDiv}, {"CleanDiv(", Dim::FloorDiv}, {"Mod(", Dim::Mod},
+    {"PythonMod(", Dim::Mod},     {"Max(", Dim::Max},           {"Min(", Dim::Min},
+};
 
 class Parser {
  public:
@@ -46,9 +54,12 @@ class Parser {
     if (Take("Add(")) return Fold(depth, [](const Dim& a, const Dim& b) { return a + b; });
     if (Take("Mul(")) return Fold(depth, [](const Dim& a, const Dim& b) { return a * b; });
     if (Take("Pow(")) return ParsePower(depth);
+    for (const auto& [word, function] : kFunctions) {
+      if (Take(word)) return ParseFunction(depth, function);
+    }
     const size_t name = rest_.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.");
     if (name != 0 && name != rest_.npos && rest_[name] == '(') {
-      return Unsupported(fmt::format("uses {}, which is no polynomial", rest_.substr(0, name)));
+      return Unsupported(fmt::format("uses {}, which sizes do not have", rest_.substr(0, name)));
     }
     return Corrupt();
   }
@@ -77,7 +88,7 @@ class Parser {
   Result<Dim> Check(Dim dim) const {
     bool small = dim.terms().size() <= kTermsMax;
     for (const Dim::Term& term : dim.terms()) {
-      small = small && term.symbols.size() <= kDegreeMax && term.coef <= kNumberMax && term.coef >= -kNumberMax;
+      small = small && term.factors.size() <= kDegreeMax && term.coef <= kNumberMax && term.coef >= -kNumberMax;
     }
     if (!small) return Unsupported("is too large");
     return dim;
@@ -89,6 +100,18 @@ class Parser {
     while (Take(", ")) {
       TRY_ASSIGN(const Dim next, Parse(depth + 1));
       TRY_ASSIGN(all, Check(fn(all, next)));
+    }
+    if (!Take(")")) return Corrupt();
+    return all;
+  }
+
+  Result<Dim> ParseFunction(int depth, guards::AtomFunction function) {
+    TRY_ASSIGN(Dim all, Parse(depth + 1));
+    while (Take(", ")) {
+      TRY_ASSIGN(const Dim next, Parse(depth + 1));
+      Result<Dim> made = function(all, next);
+      if (!made) return Unsupported(made.error().message());
+      TRY_ASSIGN(all, Check(*std::move(made)));
     }
     if (!Take(")")) return Corrupt();
     return all;

@@ -11,9 +11,9 @@
 namespace ingot::client {
 
 /// A size as torch.export writes it, "Mul(Integer(2), Symbol('s77', positive=True, integer=True))",
-/// as a polynomial over the symbols in `names`.
+/// as a polynomial over the symbols in `names`, and over quotients, minima and maxima of such.
 ///
-/// kUnsupported: an operation that no polynomial has, or a symbol that is not in `names`; kCorrupt:
+/// kUnsupported: an operation that no size has (guards/dim.h), or a symbol that is not in `names`; kCorrupt:
 /// no such text.
 Result<guards::Dim> ParseSymExpr(std::string_view text, std::span<const std::string> names);
 

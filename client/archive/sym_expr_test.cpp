@@ -27,10 +27,19 @@ TEST(SymExpr, ReadsPolynomials) {
   EXPECT_EQ(TextOf("Pow(Add(" + a + ", Integer(1)), Integer(2))"), "s0*s0 + 2*s0 + 1");
 }
 
+TEST(SymExpr, ReadsQuotientsMinimaAndMaxima) {
+  const std::string a(kS77), b(kS0);
+  EXPECT_EQ(TextOf("FloorDiv(Add(" + a + ", Integer(1)), Integer(2))"), "floordiv(s0 + 1, 2)");
+  EXPECT_EQ(TextOf("PythonMod(" + a + ", Integer(8))"), "s0 - 8*floordiv(s0, 8)");
+  EXPECT_EQ(TextOf("Max(Integer(1), " + a + ")"), "max(s0, 1)");
+  EXPECT_EQ(TextOf("Min(" + a + ", " + b + ")"), "min(s0, s1)");
+}
+
 TEST(SymExpr, RefusesWhatIsNone) {
   const auto code = [](const std::string& text) { return ParseSymExpr(text, kNames).error().code(); };
   const std::string a(kS77);
-  EXPECT_EQ(code("FloorDiv(" + a + ", Integer(2))"), Code::kUnsupported);
+  EXPECT_EQ(code("FloorDiv(" + a + ", Integer(0))"), Code::kUnsupported);
+  EXPECT_EQ(code("IntTrueDiv(" + a + ", Integer(2))"), Code::kUnsupported);
   EXPECT_EQ(code("Symbol('u0')"), Code::kUnsupported);
   EXPECT_EQ(code("Pow(" + a + ", Integer(-1))"), Code::kUnsupported);
   EXPECT_EQ(code("Pow(" + a + ", " + a + ")"), Code::kUnsupported);
@@ -44,7 +53,8 @@ TEST(SymExpr, RefusesWhatIsNone) {
 
 TEST(SymExpr, RefusesEveryTruncationAndSurvivesEveryFlip) {
   const std::string a(kS77), b(kS0);
-  const std::string whole = "Add(Mul(Integer(2), " + a + "), Pow(" + b + ", Integer(3)))";
+  const std::string whole =
+      "Add(Mul(Integer(2), " + a + "), Pow(" + b + ", Integer(3)), Max(FloorDiv(" + a + ", Integer(2)), Integer(7)))";
   ASSERT_TRUE(ParseSymExpr(whole, kNames));
   for (size_t size = 0; size < whole.size(); ++size) {
     EXPECT_FALSE(ParseSymExpr(whole.substr(0, size), kNames)) << size;

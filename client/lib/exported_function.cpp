@@ -14,7 +14,6 @@
 #include "base/filesystem.h"
 #include "client/lib/exported_file.h"
 #include "client/lib/guard_table.h"
-#include "client/lib/made_inputs.h"
 #include "client/lib/weight_file.h"
 
 namespace ingot::client {
@@ -82,8 +81,7 @@ Result<ExportedFunction> Read(const std::string& path) {
       TRY_ASSIGN(SizeRule rule, SizeRule::Make(variant.proven, variant.range));
       TRY_ASSIGN(std::shared_ptr<const LoadedArtifact> artifact, LoadedArtifact::Open(variant.artifact));
       const auto* inputs = artifact->manifest().inputs();
-      TRY_ASSIGN(const MadeInputs made_inputs, MadeInputs::Of(artifact->manifest()));
-      const size_t taken = inputs == nullptr ? 0 : inputs->size() - made_inputs.size();
+      const size_t taken = inputs == nullptr ? 0 : inputs->size();
       if (taken != structure.arguments.tensor_count) {
         return Error(Code::kCorrupt, fmt::format("code for {} tensors, the argument structure has {}", taken,
                                                  structure.arguments.tensor_count));

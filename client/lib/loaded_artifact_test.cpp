@@ -242,6 +242,45 @@ TEST(CheckManifest, NeverReadsOutside) {
   EXPECT_GT(refused, manifest.size());
 }
 
+TEST(CheckManifest, HoldsAtomsToDimsBeforeThem) {
+  auto view = proto::OpenArtifact(Whole());
+  ASSERT_TRUE(view);
+  const auto check = [&](const std::function<void(proto::ManifestT&)>& change) {
+    std::unique_ptr<proto::ManifestT> manifest(proto::GetManifest(view->manifest.data())->UnPack());
+    change(*manifest);
+    flatbuffers::FlatBufferBuilder builder;
+    proto::FinishManifestBuffer(builder, proto::Manifest::Pack(builder, manifest.get()));
+    const proto::Manifest& packed = *proto::GetManifest(builder.GetBufferPointer());
+    const Status status = CheckManifest(packed, view->constants.size());
+    if (!status) return status.error().message();
+    return guards::DimAt(packed, packed.dims()->size() - 1).ToText();
+  };
+  const auto add = [](proto::ManifestT& m, std::vector<uint16_t> symbols, std::vector<proto::Atom> atoms) {
+    auto dim = std::make_unique<proto::DimT>();
+    dim->coefs = {1};
+    dim->degrees = {static_cast<uint8_t>(symbols.size())};
+    dim->symbols = std::move(symbols);
+    dim->atoms = std::move(atoms);
+    m.dims.push_back(std::move(dim));
+    return static_cast<uint32_t>(m.dims.size() - 1);
+  };
+  EXPECT_EQ(check([&](auto& m) {
+              const uint32_t a = add(m, {0}, {}), b = add(m, {1}, {});
+              add(m, {2, 0x8000}, {{0, a, b}});
+            }),
+            "s2*floordiv(s0, s1)");
+  const auto later = [&](auto& m) { add(m, {0x8000}, {{0, 0, static_cast<uint32_t>(m.dims.size())}}); };
+  EXPECT_THAT(check(later), HasSubstr("atom of dim"));
+  EXPECT_THAT(check([&](auto& m) { add(m, {0x8001}, {{0, 0, 0}}); }), HasSubstr("atom of dim"));
+  EXPECT_THAT(check([&](auto& m) { add(m, {0x8000}, {{3, 0, 0}}); }), HasSubstr("atom of dim"));
+  // Each twice what is before it: nobody unfolds that.
+  EXPECT_THAT(check([&](auto& m) {
+                uint32_t last = add(m, {0}, {});
+                for (int i = 0; i < 100; ++i) last = add(m, {0x8000, 1}, {{1, last, last}});
+              }),
+              HasSubstr("size of dim"));
+}
+
 TEST(CheckSharedObject, AcceptsWhatTheCompilerLinks) {
   auto view = proto::OpenArtifact(Whole());
   ASSERT_TRUE(view);

@@ -3,13 +3,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "guards/guard_set.h"
+#include "guards/manifest_guards.h"
 #include "proto/group_slot.h"
 
 namespace ingot::client {
 namespace {
+
+/// Terms and factors of one dim, those of the dims that its atoms are made of included.
+constexpr uint64_t kDimWeightMax = 1 << 16;
 
 template <typename V>
 size_t SizeOf(const V* vector) {
@@ -65,11 +70,34 @@ class Checker {
       if (SizeOf(dim.degrees()) != SizeOf(dim.coefs()) || symbols != SizeOf(dim.symbols())) {
         return Corrupt("term of dim", i);
       }
+      TRY(CheckAtoms(dim, i));
     }
     for (size_t i = 0; i < SizeOf(m_.symbols()); ++i) {
       const proto::SymbolSource& source = *m_.symbols()->Get(i);
       TRY(In(source.input(), SizeOf(m_.inputs()), "symbol input"));
     }
+    return {};
+  }
+
+  /// Atoms are made of dims before theirs, and no dim unfolds into more than one may.
+  Status CheckAtoms(const proto::Dim& dim, size_t place) {
+    uint32_t depth = 0;
+    uint64_t weight = SizeOf(dim.coefs());
+    for (size_t k = 0; k < SizeOf(dim.symbols()); ++k) {
+      const uint16_t symbol = dim.symbols()->Get(static_cast<uint32_t>(k));
+      ++weight;
+      if (symbol < guards::kFirstAtom) continue;
+      const auto number = static_cast<uint32_t>(symbol - guards::kFirstAtom);
+      if (number >= SizeOf(dim.atoms())) return Corrupt("atom of dim", place);
+      const proto::Atom& atom = *dim.atoms()->Get(number);
+      if (atom.kind() > static_cast<uint8_t>(guards::Atom::Kind::kMax) || atom.a() >= place || atom.b() >= place)
+        return Corrupt("atom of dim", place);
+      depth = std::max({depth, dim_depths_[atom.a()] + 1, dim_depths_[atom.b()] + 1});
+      weight += uint64_t{dim_weights_[atom.a()]} + dim_weights_[atom.b()];
+    }
+    if (depth > guards::Atom::kDepthMax || weight > kDimWeightMax) return Corrupt("size of dim", place);
+    dim_depths_.push_back(depth);
+    dim_weights_.push_back(static_cast<uint32_t>(weight));
     return {};
   }
 
@@ -255,6 +283,7 @@ class Checker {
   const proto::Manifest& m_;
   uint64_t constants_bytes_;
   size_t dims_, values_, steps_;
+  std::vector<uint32_t> dim_depths_, dim_weights_;  ///< of those checked
 };
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "base/mutex.h"
 #include "client/lib/guard_table.h"
 #include "client/lib/lane.h"
-#include "client/lib/made_inputs.h"
 #include "client/lib/measurement.h"
 #include "client/lib/tensor_memory.h"
 #include "guards/dim.h"
@@ -99,7 +98,6 @@ struct Program::State {
   };
   const uint64_t number = NextNumber();
 
-  MadeInputs made;
   std::shared_ptr<const PlanImage> image;
   GuardTable input_rules;
   GuardTable weight_rules;
@@ -114,27 +112,6 @@ struct Program::State {
 };
 
 namespace {
-
-/// The inputs of a call with those that are made of their sizes.
-class AllInputs {
- public:
-  AllInputs(const MadeInputs& made, const at::Tensor* const* given, size_t count) : given_(given), count_(count) {
-    if (made.size() == 0) [[likely]]
-      return;
-    all_.assign(given, given + count);
-    made.Add(all_, made_);  // Where one cannot be made, the count says so.
-    given_ = all_.data();
-    count_ = all_.size();
-  }
-  const at::Tensor* const* data() const { return given_; }
-  size_t size() const { return count_; }
-
- private:
-  const at::Tensor* const* given_;
-  size_t count_;
-  std::vector<const at::Tensor*> all_;
-  std::vector<at::Tensor> made_;
-};
 
 // Bound on what a program holds; a wrong count here would index past the caller's lists.
 Status CheckCount(size_t given, size_t needed) {
@@ -195,10 +172,8 @@ Program::~Program() {
 Result<std::shared_ptr<Program>> Program::Bind(std::shared_ptr<const LoadedArtifact> artifact,
                                                std::vector<at::Tensor> weights, ProcessGroups groups) {
   TRY_ASSIGN(PlanImage plan, PlanImage::Make(std::move(artifact), std::move(groups)));
-  TRY_ASSIGN(MadeInputs made, MadeInputs::Of(plan.artifact->manifest()));
   const auto bound = std::make_shared<const Weights>(std::move(weights));
   auto state = std::make_unique<State>(std::make_shared<const PlanImage>(std::move(plan)), bound);
-  state->made = std::move(made);
   const Weights& list = *bound;
   TRY(CheckCount(list.size(), state->weight_rules.size()));
   std::vector<const at::Tensor*> pointers;
@@ -229,14 +204,10 @@ Status Program::SetWeight(size_t index, at::Tensor weight) {
 }
 
 bool Program::Accepts(const at::Tensor* const* inputs, size_t count, int64_t* symbols) const {
-  const AllInputs all(state_->made, inputs, count);
-  return state_->Accepts(all.data(), all.size(), symbols);
+  return state_->Accepts(inputs, count, symbols);
 }
 
-std::string Program::Explain(const at::Tensor* const* given, size_t given_count) const {
-  const AllInputs all(state_->made, given, given_count);
-  const at::Tensor* const* inputs = all.data();
-  const size_t count = all.size();
+std::string Program::Explain(const at::Tensor* const* inputs, size_t count) const {
   std::string why = state_->input_rules.Explain(inputs, count, nullptr);
   if (!why.empty()) return why;
   std::vector<int64_t> symbols(state_->symbols.size());
@@ -287,11 +258,8 @@ RunOutcome Program::State::Measure(Instance& instance, const at::Tensor* const* 
   return outcome;
 }
 
-RunOutcome Program::Run(const at::Tensor* const* given, size_t given_count, std::vector<at::Tensor>& outputs,
+RunOutcome Program::Run(const at::Tensor* const* inputs, size_t count, std::vector<at::Tensor>& outputs,
                         std::string& why, bool check_values) {
-  const AllInputs all(state_->made, given, given_count);
-  const at::Tensor* const* inputs = all.data();
-  const size_t count = all.size();
   int64_t inline_symbols[kSymbolsInline];
   std::vector<int64_t> more;
   int64_t* symbols = inline_symbols;
@@ -318,7 +286,7 @@ RunOutcome Program::Run(const at::Tensor* const* given, size_t given_count, std:
 }
 
 uint64_t Program::number() const { return state_->number; }
-size_t Program::input_count() const { return state_->input_rules.size() - state_->made.size(); }
+size_t Program::input_count() const { return state_->input_rules.size(); }
 size_t Program::symbol_count() const { return state_->symbols.size(); }
 bool Program::GroupsHold() const { return state_->image->groups.Hold(); }
 const LoadedArtifact& Program::artifact() const { return *state_->image->artifact; }

@@ -515,16 +515,10 @@ size_t Observer::FollowExtreme(bool is_min, const std::vector<PyObject*>& values
   for (PyObject* one : flat) {
     const auto term = TermOf(one);
     if (!term) return 0;
-    if (!best ||
-        (is_min ? sizes_.ValueOf(*term) < sizes_.ValueOf(*best) : sizes_.ValueOf(*term) > sizes_.ValueOf(*best)))
-      best = term;
+    best = best ? sizes_.Combine(is_min ? Op::Min : Op::Max, *best, *term) : term;
+    if (!best) return 0;
   }
-  for (PyObject* one : flat) {
-    const auto term = *TermOf(one);
-    is_min ? sizes_.Guard(Relation::LessOrEqual, *best, term, Where())
-           : sizes_.Guard(Relation::LessOrEqual, term, *best, Where());
-    PassOn(one);
-  }
+  for (PyObject* one : flat) PassOn(one);
   return Await({.kind = Awaited::kTerm, .term = *best});
 }
 

@@ -77,6 +77,8 @@ std::optional<SizeTerms::Term> SizeTerms::Combine(Op op, Term a, Term b) {
       fails = y == 0 || y == -1;
       if (!fails) value = op == Op::FloorDiv ? FloorDiv(x, y) : FloorMod(x, y);
       break;
+    case Op::Min: value = std::min(x, y); break;
+    case Op::Max: value = std::max(x, y); break;
     default: fails = true;
   }
   if (fails) return std::nullopt;
@@ -115,6 +117,8 @@ bool SizeTerms::Depends(Term term, Term on) const {
     case Op::Mul:
     case Op::FloorDiv:
     case Op::Mod:
+    case Op::Min:
+    case Op::Max:
       return Depends(static_cast<Term>(nodes_[term].a), on) || Depends(static_cast<Term>(nodes_[term].b), on);
     default: return false;
   }

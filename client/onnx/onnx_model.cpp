@@ -172,7 +172,7 @@ void OnnxModel::State::NoteRanges(const client::Recorder& recorder, const std::v
         size.Fix();
         continue;
       }
-      const uint16_t symbol = dim.terms()[0].symbols[0];
+      const uint16_t symbol = *dim.lone_symbol();
       if (const auto [first, fresh] = seen.emplace(symbol, size); !fresh) {
         sizes.Note(proto::SizeRelation::Equal, size, first->second);
         continue;

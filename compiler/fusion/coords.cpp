@@ -6,10 +6,6 @@
 namespace ingot::compiler::fusion {
 namespace {
 
-bool IsNonNegative(const Dim& dim) {
-  return std::all_of(dim.terms().begin(), dim.terms().end(), [](const Dim::Term& term) { return term.coef >= 0; });
-}
-
 /// The variable, where the coordinate is exactly one of them.
 std::optional<uint16_t> WholeVar(const Affine& a) {
   if (!a.offset.is_zero() || !a.gathered.empty() || a.vars.size() != 1) return std::nullopt;
@@ -108,7 +104,7 @@ bool Domain::Split(const ExprPool& pool, const Affine& index, const Dim& size, A
       quotient.AddScaled(Affine{Dim(), {{var, *q}}, {}}, Dim(1));
       continue;
     }
-    if (!IsNonNegative(coef)) return false;
+    if (!coef.IsPlainlyNotNegative()) return false;
     rest.AddScaled(Affine{Dim(), {{var, coef}}, {}}, Dim(1));
     highest = highest + coef * ((IsDepth(var) ? pool.DepthExtent(var) : shape_.extents[var]) - Dim(1));
   }

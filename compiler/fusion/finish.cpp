@@ -42,14 +42,12 @@ class Numbering {
 
  private:
   void Note(const Dim& dim) {
-    for (const Dim::Term& term : dim.terms()) {
-      for (uint16_t symbol : term.symbols) {
-        if (symbol >= number_.size()) number_.resize(symbol + 1, kNone);
-        if (number_[symbol] != kNone) continue;
-        number_[symbol] = static_cast<Id>(symbols_.size());
-        symbols_.push_back(Dim::Symbol(symbol));
-      }
-    }
+    dim.ForEachSymbol([&](uint16_t symbol) {
+      if (symbol >= number_.size()) number_.resize(symbol + 1, kNone);
+      if (number_[symbol] != kNone) return;
+      number_[symbol] = static_cast<Id>(symbols_.size());
+      symbols_.push_back(Dim::Symbol(symbol));
+    });
   }
   void ForEachDim(auto&& fn) {
     for (Dim& dim : kernel_.rows) fn(dim);

@@ -8,7 +8,6 @@
 #include "compiler/import/import.h"
 #include "compiler/import/lift.h"
 #include "compiler/ir/text.h"
-#include "guards/made_size.h"
 
 namespace ingot::compiler {
 namespace {
@@ -17,9 +16,7 @@ Result<Graph> PatternGraph(Bytes recording) {
   TRY_ASSIGN(Graph exact, ImportRecording(recording));
   Result<Lifted> lifted = Lift(recording, true);
   if (!lifted) return exact;
-  // Quotients of sizes have no place where a pattern is found.
-  const auto is_made = [](const Input& input) { return guards::IsMadeSize(input.name); };
-  return std::ranges::any_of(lifted->graph.inputs, is_made) ? std::move(exact) : std::move(lifted->graph);
+  return std::move(lifted->graph);
 }
 
 Status Read(const RecordedPattern& recorded, UserPattern& out) {

@@ -14,7 +14,6 @@
 #include "compiler/ops/collectives.h"
 #include "compiler/ops/infer.h"
 #include "compiler/ops/ops.h"
-#include "guards/made_size.h"
 
 namespace ingot::compiler {
 namespace {
@@ -137,7 +136,6 @@ class Importer {
         }
       }
       std::string name = source->name() ? source->name()->str() : "";
-      if (guards::IsMadeSize(name)) return Error(Code::kCorrupt, "recording: an input named as one that callers make");
       const ValueId value = graph_.AddInput(kind, std::move(name), type, std::move(data));
       TRY(memories_.DefineSource(id, value, kind == InputKind::kInput));
       value_of_[id] = value;

@@ -19,7 +19,6 @@
 #include "compiler/ir/verify.h"
 #include "compiler/ops/infer.h"
 #include "compiler/ops/ops.h"
-#include "guards/made_size.h"
 
 namespace ingot::compiler {
 namespace {
@@ -75,7 +74,6 @@ class Lifter {
       if (sizes_.changed()) continue;
       if (range.empty()) return Error(Code::kInternal, "a range without conditions");
       TRY(CheckInstance());
-      AddQuotients();
       TRY(Verify(out_));
       return Lifted{std::move(out_), std::move(range), sizes_.seen(), sizes_.fixed()};
     }
@@ -183,6 +181,7 @@ class Lifter {
   }
 
   void FixOperands(const Node& node, const std::string& why) {
+    if (DecideExtremes(node)) return;
     ForEachOperand(node, [&](ValueId id) { FixType(out_.type(id), why); });
     for (const Arg& arg : node.args) {
       if (const auto* dim = std::get_if<Dim>(&arg)) sizes_.Fix(*dim, why);
@@ -193,6 +192,23 @@ class Lifter {
         if (const auto* dim = std::get_if<Dim>(&number->value)) sizes_.Fix(*dim, why);
       }
     }
+  }
+
+  /// What no rule follows may only be a minimum or maximum.
+  bool DecideExtremes(const Node& node) {
+    bool found = false;
+    const auto decide = [&](const Dim& dim) { found |= sizes_.DecideExtremes(dim); };
+    ForEachOperand(node, [&](ValueId id) {
+      std::ranges::for_each(out_.type(id).sizes, decide);
+      std::ranges::for_each(out_.type(id).strides, decide);
+    });
+    for (const Arg& arg : node.args) {
+      if (const auto* dim = std::get_if<Dim>(&arg)) decide(*dim);
+      if (const auto* dims = std::get_if<Dims>(&arg)) std::ranges::for_each(*dims, decide);
+      const auto* number = std::get_if<Number>(&arg);
+      if (const auto* dim = number ? std::get_if<Dim>(&number->value) : nullptr) decide(*dim);
+    }
+    return found;
   }
 
   static bool HasInts(const Node& node) {
@@ -659,10 +675,7 @@ class Lifter {
     }
     const int64_t x = sizes_.Seen(a), y = sizes_.Seen(b);
     if (op == Op::Min || op == Op::Max) {
-      const bool takes_a = op == Op::Min ? x <= y : x >= y;
-      const Dim less = (op == Op::Min) == takes_a ? b - a : a - b;
-      sizes_.AtLeastZero(less);
-      return takes_a ? a : b;
+      return sizes_.Extreme(op == Op::Min ? guards::Atom::Kind::kMin : guards::Atom::Kind::kMax, a, b);
     }
     if (y == 0) return Corrupt("a size divided by zero");
     if (const auto exact = a.DivideExactly(b)) return op == Op::FloorDiv ? *exact : Dim(0);
@@ -675,7 +688,7 @@ class Lifter {
 
   static size_t DegreeOf(const Dim& dim) {
     size_t degree = 0;
-    for (const Dim::Term& term : dim.terms()) degree = std::max(degree, term.symbols.size());
+    for (const Dim::Term& term : dim.terms()) degree = std::max(degree, term.factors.size());
     return degree;
   }
 
@@ -740,16 +753,6 @@ class Lifter {
       if (!holds) return Corrupt("sizes contradict what was asked of them");
     }
     return {};
-  }
-
-  /// Symbols that are quotients are sizes of inputs that whoever calls makes up: their names say how.
-  void AddQuotients() {
-    for (const Sizes::Derived& derived : sizes_.derived()) {
-      const auto symbol = static_cast<uint16_t>(out_.symbols.size());
-      Type type{DType::kF32, {Dim::Symbol(symbol)}, {Dim(0)}};
-      out_.symbols.push_back({static_cast<uint32_t>(out_.inputs.size()), 0});
-      out_.AddInput(InputKind::kInput, guards::MadeSizeText(derived.a, derived.b), std::move(type));
-    }
   }
 
   /// The template at the sizes seen is the recording.

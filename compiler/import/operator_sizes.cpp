@@ -166,6 +166,8 @@ bool Pad(const Call& call, Sizes& sizes) {
       call.node().op == "aten.constant_pad_nd" || call.NameAt(2).value_or("constant") == "constant";
   for (size_t i = 0; i < pad->size(); ++i) {
     const Dim& amount = (*pad)[i];
+    // What lies plainly is copied where nothing is added, as it is where something is.
+    if (is_constant && type->IsContiguous() && sizes.IsNeverNegative(amount)) continue;
     // What is added is added everywhere, and what is cut is cut and there: each is a way of its own.
     if (sizes.Seen(amount) == 0) {
       SameSize(amount, Dim(0));

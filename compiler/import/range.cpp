@@ -10,7 +10,6 @@
 
 #include "compiler/import/import.h"
 #include "compiler/ir/text.h"
-#include "guards/made_size.h"
 
 namespace ingot::compiler {
 namespace {
@@ -20,7 +19,7 @@ using guards::Property;
 
 size_t DegreeOf(const Dim& dim) {
   size_t degree = 0;
-  for (const Dim::Term& term : dim.terms()) degree = std::max(degree, term.symbols.size());
+  for (const Dim::Term& term : dim.terms()) degree = std::max(degree, term.factors.size());
   return degree;
 }
 
@@ -92,9 +91,7 @@ Result<GuardSet> RangeOf(const Graph& graph_template, std::string_view range, si
 
 Result<GuardSet> RangeFrom(const Graph& graph_template, const Graph& other, const GuardSet& range) {
   const Error apart(Code::kUnsupported, "the recording's template is another one");
-  const auto is_made = [](const Input& input) { return guards::IsMadeSize(input.name); };
-  // Sizes that callers make are written over the symbols of their own template.
-  if (graph_template.inputs.size() != other.inputs.size() || std::ranges::any_of(other.inputs, is_made)) return apart;
+  if (graph_template.inputs.size() != other.inputs.size()) return apart;
   // Each one's symbols, by what the other has at their places.
   const Result<Dims> in_other = SizesAt(other, graph_template.symbols);
   const Result<Dims> in_template = SizesAt(graph_template, other.symbols);

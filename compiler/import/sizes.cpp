@@ -5,30 +5,28 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include "base/floored.h"
+#include "guards/bounds.h"
 
 namespace ingot::compiler {
 namespace {
 
 constexpr size_t kSymbolsMax = 64;
 constexpr size_t kFixedMax = 32;
-constexpr size_t kDerivedMax = 32;
+constexpr size_t kRemaindersMax = 32;
+constexpr int64_t kRemainderModulusMax = int64_t{1} << 20;
 using Kind = guards::Guard::Kind;
-
-bool Uses(const Dim& dim, uint16_t symbol) {
-  return std::ranges::any_of(dim.terms(), [symbol](const Dim::Term& term) {
-    return std::ranges::find(term.symbols, symbol) != term.symbols.end();
-  });
-}
 
 /// Without the symbols that every term has: none of them is 0.
 Dim WithoutCommon(const Dim& dim) {
   if (dim.terms().empty()) return dim;
-  std::vector<uint16_t> common = dim.terms().front().symbols;
+  std::vector<guards::Factor> common;
+  std::ranges::copy_if(dim.terms().front().factors, std::back_inserter(common), &guards::Factor::is_symbol);
   for (const Dim::Term& term : dim.terms()) {
-    std::vector<uint16_t> both;
-    std::ranges::set_intersection(common, term.symbols, std::back_inserter(both));
+    std::vector<guards::Factor> both;
+    std::ranges::set_intersection(common, term.factors, std::back_inserter(both));
     common = std::move(both);
   }
   return dim.DivideExactly(Dim::FromTerms({{1, common}})).value_or(dim);
@@ -39,13 +37,25 @@ std::optional<std::pair<uint16_t, Dim>> Solve(const Dim& dim) {
   const Dim zero = WithoutCommon(dim);
   std::optional<std::pair<uint16_t, Dim>> best;
   for (const Dim::Term& term : zero.terms()) {
-    if (term.symbols.size() != 1 || (term.coef != 1 && term.coef != -1)) continue;
+    if (term.factors.size() != 1 || !term.factors[0].is_symbol() || (term.coef != 1 && term.coef != -1)) continue;
+    const uint16_t symbol = term.factors[0].symbol();
     const Dim rest = zero - Dim::FromTerms({term});
-    if (Uses(rest, term.symbols[0])) continue;
+    if (rest.Uses(symbol)) continue;
     // The later symbol goes, so that the first stays the name of both.
-    if (!best || best->first < term.symbols[0]) best = {term.symbols[0], rest * Dim(-term.coef)};
+    if (!best || best->first < symbol) best = {symbol, rest * Dim(-term.coef)};
   }
   return best;
+}
+
+/// The first quotient by a number of what holds none.
+std::optional<guards::Atom> InnerQuotient(const Dim& dim) {
+  std::optional<guards::Atom> found;
+  dim.ForEachAtom([&](const guards::Factor& factor) {
+    const guards::Atom& atom = factor.atom();
+    const bool is_it = atom.kind == guards::Atom::Kind::kFloorDiv && atom.b.is_const() && !atom.a.HasAtoms();
+    if (is_it && !found) found = atom;
+  });
+  return found;
 }
 
 }  // namespace
@@ -84,7 +94,7 @@ void Sizes::BeginWalk() {
   conditions_ = {};
   basic_.clear();
   seen_.clear();
-  derived_.clear();
+  remainders_.clear();
   Dims numbers;
   for (uint16_t i = 0; i < values_.size(); ++i) {
     const bool stays = now_[i] == Dim::Symbol(i);
@@ -113,121 +123,97 @@ void Sizes::Replace(uint16_t symbol, const Dim& by) {
   for (Dim& dim : now_) dim = dim.Substitute(all);
 }
 
-bool Sizes::UsesDerived(const Dim& dim) const {
-  return std::ranges::any_of(dim.terms(), [this](const Dim::Term& term) {
-    return std::ranges::any_of(term.symbols, [this](uint16_t symbol) { return symbol >= basic_.size(); });
-  });
-}
-
 Dim Sizes::Involved(const Dim& dim) const {
   Dim sum;
-  for (const Dim::Term& term : dim.terms()) {
-    for (const uint16_t symbol : term.symbols) {
-      if (symbol < basic_.size()) {
-        sum = sum + Dim::Symbol(basic_[symbol]);
-      } else {
-        const Derived& derived = derived_[symbol - basic_.size()];
-        sum = sum + Involved(derived.a) + Involved(derived.b);
-      }
-    }
-  }
+  dim.ForEachSymbol([&](uint16_t symbol) { sum = sum + Dim::Symbol(basic_[symbol]); });
   return sum;
-}
-
-std::optional<Dim> Sizes::Quotient(const Dim& a, const Dim& b) {
-  const int64_t x = Seen(a), y = Seen(b);
-  if (y < 1 || !AtLeastZero(b - Dim(1))) return std::nullopt;
-  // Whoever calls makes a tensor of that size, so the quotient of what is below zero is said by one that is not.
-  if (x < 0) {
-    if (!AtLeastZero(Dim() - a - Dim(1))) return std::nullopt;
-    const auto rounded_up = Quotient(b - Dim(1) - a, b);
-    return rounded_up ? std::optional(Dim() - *rounded_up) : std::nullopt;
-  }
-  AtLeastZero(a);
-  for (size_t i = 0; i < derived_.size(); ++i) {
-    if (derived_[i].a == a && derived_[i].b == b) return Dim::Symbol(static_cast<uint16_t>(basic_.size() + i));
-  }
-  if (derived_.size() >= kDerivedMax) return std::nullopt;
-  derived_.push_back({a, b, false});
-  seen_.push_back(FloorDiv(x, y));
-  const Dim symbol = Dim::Symbol(static_cast<uint16_t>(seen_.size() - 1));
-  // What whoever asks about the symbol may know of it; it always holds.
-  AtLeastZero(a - b * symbol);
-  AtLeastZero(b * symbol + b - Dim(1) - a);
-  return symbol;
 }
 
 bool Sizes::Tie(const Dim& a, const Dim& b) {
   if (Seen(a) != Seen(b)) return false;
-  if (UsesDerived(a) || UsesDerived(b)) {
-    if (!TieRemainders(a - b) && !changed_)
-      FixBasic(Involved(a) + Involved(b), fmt::format("{} is {}, a quotient of sizes", a.ToText(), b.ToText()));
-    return true;
-  }
   const Dim zero = Basic(a - b);
-  if (zero.is_zero()) return true;
+  if (zero.is_zero() || DecideExtremes(a - b)) return true;
+  // A size of its own may be a quotient of another one.
   if (const auto solved = Solve(zero)) {
     Replace(solved->first, solved->second);
-  } else if (!changed_) {
-    FixBasic(zero, fmt::format("{} is {}", a.ToText(), b.ToText()));
+  } else if (!(zero.HasAtoms() && TieRemainders(a - b)) && !changed_) {
+    FixBasic(Involved(a) + Involved(b), fmt::format("{} is {}", a.ToText(), b.ToText()));
   }
   return true;
 }
 
-Dims Sizes::ByRemainders(const std::vector<bool>& known) const {
-  Dims by;
+Dims Sizes::ByRemainders(const std::vector<Remainder>& known, bool by_sizes) const {
+  Dims by, quotients;
   for (uint16_t symbol = 0; symbol < seen_.size(); ++symbol) by.push_back(Dim::Symbol(symbol));
-  for (size_t i = 0; i < derived_.size(); ++i) {
-    if (!known[i]) continue;
-    const auto& [a, b, is_known] = derived_[i];
-    const auto quotient = static_cast<uint16_t>(basic_.size() + i);
-    const Dim dividend = (a - Dim(FloorMod(Seen(a), b.const_value()))).Substitute(by);
-    // A quotient of what others say already, or the dividend is said by the quotient.
-    const auto whole = dividend.DivideExactly(b);
-    const Dim rest = dividend - b * Dim::Symbol(quotient);
-    const auto solved = whole ? std::optional(std::pair(quotient, *whole)) : Solve(rest);
-    if (!solved) continue;
+  quotients = by;
+  for (const auto& [value, modulus] : known) {
+    const auto quotient = static_cast<uint16_t>(quotients.size());
+    quotients.push_back(*Dim::FloorDiv(value, Dim(modulus)));
+    const Dim zero = value.Substitute(by) - Dim(FloorMod(Seen(value), modulus)) - Dim(modulus) * Dim::Symbol(quotient);
     Dims one;
-    for (uint16_t s = 0; s < seen_.size(); ++s) one.push_back(s == solved->first ? solved->second : Dim::Symbol(s));
+    for (uint16_t s = 0; s <= quotient; ++s) one.push_back(Dim::Symbol(s));
+    if (const auto solved = Solve(zero)) one[solved->first] = solved->second;
     for (Dim& dim : by) dim = dim.Substitute(one);
+  }
+  for (Dim& dim : by) {
+    if (by_sizes) dim = dim.Substitute(quotients);
   }
   return by;
 }
 
 bool Sizes::TieRemainders(const Dim& zero) {
-  if (!UsesDerived(zero)) return false;
-  // What all of it is a multiple of need not be looked at.
-  const auto left_by = [&](const std::vector<bool>& known) {
-    return WithoutCommon(zero.Substitute(ByRemainders(known)));
-  };
-  std::vector<bool> known(derived_.size(), false);
-  Dim left = left_by(known);
-  for (size_t i = 0; i < derived_.size() && UsesDerived(left); ++i) {
-    known[i] = derived_[i].b.is_const();
-    left = left_by(known);
+  if (!zero.HasAtoms()) return false;
+  std::vector<Remainder> known = remainders_;
+  Dim left = WithoutCommon(zero.Substitute(ByRemainders(known, false)));
+  while (const auto quotient = InnerQuotient(left)) {
+    // Over quotients that are symbols by now, as one over sizes.
+    Dims sizes;
+    for (uint16_t symbol = 0; symbol < seen_.size(); ++symbol) sizes.push_back(Dim::Symbol(symbol));
+    for (const auto& [value, modulus] : known) sizes.push_back(*Dim::FloorDiv(value, Dim(modulus)));
+    const Dim value = (quotient->a - Dim(quotient->a.constant())).Substitute(sizes);
+    const auto same = std::ranges::find(known, value, &Remainder::value);
+    const int64_t modulus = std::lcm(same == known.end() ? int64_t{1} : same->modulus, quotient->b.const_value());
+    if (known.size() >= kRemaindersMax || modulus > kRemainderModulusMax) return false;
+    if (same != known.end() && same->modulus == modulus) return false;
+    if (same == known.end()) {
+      known.push_back({value, modulus});
+    } else {
+      same->modulus = modulus;
+    }
+    left = WithoutCommon(zero.Substitute(ByRemainders(known, false)));
   }
-  if (UsesDerived(left) || Seen(left) != 0) return false;
-  for (size_t i = 0; i < derived_.size(); ++i) {
-    if (!known[i]) continue;
-    known[i] = false;
-    if (left_by(known) == left) continue;
-    known[i] = true;
-  }
+  if (left.HasAtoms() || left.SymbolCount() > seen_.size() || Seen(left) != 0) return false;
   if (!left.is_zero() && !changed_) Tie(left, Dim());
-  for (size_t i = 0; i < derived_.size(); ++i) {
-    if (!known[i]) continue;
-    auto& [a, b, is_known] = derived_[i];
-    is_known = true;
-    Modulo(a, b.const_value(), FloorMod(Seen(a), b.const_value()));
-  }
+  remainders_ = std::move(known);
+  for (const auto& [value, modulus] : remainders_) Modulo(value, modulus, FloorMod(Seen(value), modulus));
   return true;
 }
 
 Dim Sizes::InQuotients(const Dim& dim) const {
-  std::vector<bool> known;
-  for (const Derived& derived : derived_) known.push_back(derived.remainder_is_known);
-  if (std::ranges::find(known, true) == known.end()) return dim;
-  return dim.Substitute(ByRemainders(known));
+  return remainders_.empty() ? dim : dim.Substitute(ByRemainders(remainders_, true));
+}
+
+Dim Sizes::Extreme(guards::Atom::Kind kind, const Dim& a, const Dim& b) {
+  const Dim made = guards::MakeAtom(kind, a, b);
+  bool is_decided = !guards::IsModest(made);
+  Basic(made).ForEachAtom(
+      [&](const guards::Factor& factor) { is_decided |= std::ranges::find(decided_, factor) != decided_.end(); });
+  if (!is_decided) return made;
+  const bool takes_a = (kind == guards::Atom::Kind::kMin) == (Seen(a) <= Seen(b));
+  AtLeastZero((kind == guards::Atom::Kind::kMin) == takes_a ? b - a : a - b);
+  return takes_a ? a : b;
+}
+
+bool Sizes::DecideExtremes(const Dim& dim) {
+  bool found = false;
+  Basic(dim).ForEachAtom([&](const guards::Factor& factor) {
+    const bool is_known = std::ranges::find(decided_, factor) != decided_.end();
+    if (factor.atom().kind == guards::Atom::Kind::kFloorDiv || is_known) return;
+    decided_.push_back(factor);
+    found = true;
+  });
+  changed_ |= found;
+  return found;
 }
 
 bool Sizes::Decide(const Dim& dim) {
@@ -238,6 +224,7 @@ bool Sizes::Decide(const Dim& dim) {
 
 void Sizes::Fix(const Dim& dim, const std::string& why) {
   // What has been tied in this walk may be what is missing: the next walk asks again.
+  if (DecideExtremes(dim)) return;
   if (!dim.is_const() && !changed_) FixBasic(Involved(dim), why);
 }
 
@@ -245,7 +232,7 @@ void Sizes::FixBasic(const Dim& basic, const std::string& why) {
   if (!basic.is_const() && fixed_.size() < kFixedMax && std::ranges::find(fixed_, why) == fixed_.end())
     fixed_.push_back(why);
   for (uint16_t i = 0; i < values_.size(); ++i) {
-    if (Uses(basic, i)) Replace(i, Dim(values_[i]));
+    if (basic.Uses(i)) Replace(i, Dim(values_[i]));
   }
 }
 
@@ -259,6 +246,12 @@ bool Sizes::AtLeastZero(const Dim& dim) {
   if (!dim.is_const() && holds && !conditions_.Add({.kind = Kind::kAtLeast, .value = dim}))
     Fix(dim, "a number beyond all sizes");
   return holds;
+}
+
+bool Sizes::IsNeverNegative(const Dim& dim) const {
+  guards::SymbolBounds sizes;
+  dim.ForEachSymbol([&](uint16_t symbol) { sizes[symbol].low = 2; });
+  return guards::BoundsOf(dim, sizes).low >= 0;
 }
 
 bool Sizes::NotEqual(const Dim& a, const Dim& b) {

@@ -33,24 +33,22 @@ class Sizes final : public SizeTies {
   int64_t Seen(const Dim& dim) const { return dim.Eval(seen_); }
 
   bool Tie(const Dim& a, const Dim& b) override;
-  /// A symbol of its own, behind all others, for this walk.
-  std::optional<Dim> Quotient(const Dim& a, const Dim& b) override;
   int64_t SeenAs(const Dim& dim) const override { return Seen(dim); }
   bool Decide(const Dim& dim) override;
+  Dim Extreme(guards::Atom::Kind kind, const Dim& a, const Dim& b) override;
+  /// Has every minimum and maximum in `dim` decided as it was, from the next walk on. False where there is none.
+  bool DecideExtremes(const Dim& dim);
   Dim InQuotients(const Dim& dim) const override;
-  /// Whether `zero`, which is made of quotients, is 0 where divisions leave as much over as they did; that they do
-  /// is noted then.
+  /// Whether `zero`, which holds quotients by numbers, is 0 where divisions leave as much over as they did; that they
+  /// do is noted then.
   bool TieRemainders(const Dim& zero);
-  struct Derived {
-    Dim a, b;                         ///< the symbol is a / b rounded down
-    bool remainder_is_known = false;  ///< noted to be what it was, b being a number
-  };
-  const std::vector<Derived>& derived() const { return derived_; }
   /// Makes every symbol of `dim` the number it was. `why` is for people.
   void Fix(const Dim& dim, const std::string& why);
   void FixAll(const std::string& why);
   /// `dim` is at least 0; true when it was.
   bool AtLeastZero(const Dim& dim);
+  /// Whether it is 0 or more at all sizes of 2 or more, as far as bounds tell.
+  bool IsNeverNegative(const Dim& dim) const;
   bool NotEqual(const Dim& a, const Dim& b);
   void Modulo(const Dim& dim, int64_t modulus, int64_t remainder);
 
@@ -65,25 +63,30 @@ class Sizes final : public SizeTies {
  private:
   /// Over the symbols of the constructor, with all that is known replaced.
   Dim Basic(const Dim& dim) const;
-  /// A sum of the symbols of the constructor that it is made of, those within quotients included.
+  /// A sum of the symbols of the constructor that it is made of, within quotients too.
   Dim Involved(const Dim& dim) const;
-  bool UsesDerived(const Dim& dim) const;
-  /// What each symbol of this walk is where the remainders of these derived ones are what they were: dividends are
-  /// written by their quotients.
-  Dims ByRemainders(const std::vector<bool>& known) const;
+  /// `value` divided by `modulus` leaves over what it did.
+  struct Remainder {
+    Dim value;  ///< without a number
+    int64_t modulus = 1;
+  };
+  /// What each symbol of this walk is where these remainders are known: a symbol of each value is written by the
+  /// value's quotient, which is a symbol behind all others or, where `by_sizes`, that quotient.
+  Dims ByRemainders(const std::vector<Remainder>& known, bool by_sizes) const;
   void Replace(uint16_t symbol, const Dim& by);
   bool Split(uint16_t symbol);
   void FixBasic(const Dim& basic, const std::string& why);
 
   std::vector<int64_t> given_;
   std::vector<std::optional<uint16_t>> symbol_of_;  ///< of each that was given
-  std::vector<int64_t> values_;                     ///< of the symbols of the constructor, and of those split off
-  Dims now_;                                        ///< what each of them is, over themselves
-  std::vector<uint16_t> basic_;                     ///< of each symbol as they are numbered in this walk
-  Dims numbered_;                                   ///< what each symbol of the constructor is in this walk
-  std::vector<int64_t> seen_;                       ///< of all symbols of this walk, quotients last
-  std::vector<Derived> derived_;
+  std::vector<int64_t> values_;  ///< of the symbols of the constructor, and of those split off
+  Dims now_;  ///< what each of them is, over themselves
+  std::vector<uint16_t> basic_;  ///< of each symbol as they are numbered in this walk
+  Dims numbered_;  ///< what each symbol of the constructor is in this walk
+  std::vector<int64_t> seen_;  ///< of all symbols of this walk
+  std::vector<Remainder> remainders_;  ///< noted in this walk
   guards::GuardSet conditions_;
+  std::vector<guards::Factor> decided_;  ///< minima and maxima, over the symbols of the constructor
   std::vector<std::string> fixed_;
   bool changed_ = false;
 };

@@ -6,7 +6,6 @@
 
 #include "compiler/ir/text.h"
 #include "compiler/ir/user_pattern.h"
-#include "guards/made_size.h"
 
 namespace ingot::compiler {
 namespace {
@@ -43,10 +42,6 @@ class Canonicalizer {
     }
     // Behind everything, and only where it is set: other graphs keep their digests.
     if (graph_.eager_numerics) U8(1);
-    // How callers make an input is in its name.
-    for (const Input& input : graph_.inputs) {
-      if (guards::IsMadeSize(input.name)) Text(input.name);
-    }
     for (const auto& pattern : graph_.patterns) {
       U8(2);
       Text(CanonicalBytes(pattern->search));
@@ -87,8 +82,17 @@ class Canonicalizer {
     U32(dim.terms().size());
     for (const Dim::Term& term : dim.terms()) {
       I64(term.coef);
-      U32(term.symbols.size());
-      for (uint16_t symbol : term.symbols) U32(symbol);
+      U32(term.factors.size());
+      for (const guards::Factor& factor : term.factors) {
+        if (factor.is_symbol()) {
+          U32(factor.symbol());
+          continue;
+        }
+        // No symbol has such a number.
+        U32(1u << 16 | static_cast<uint32_t>(factor.atom().kind));
+        PutDim(factor.atom().a);
+        PutDim(factor.atom().b);
+      }
     }
   }
   void PutDims(const Dims& dims) {

@@ -46,9 +46,19 @@ class Maker {
   Dim AnyDim() {
     Dim dim = AnyInteger();
     while (!graph_.symbols.empty() && Pick(2)) {
-      dim = dim + Dim(Pick(9) - 4) * AnySymbol() * (Pick(2) ? AnySymbol() : Dim(1));
+      dim = dim + Dim(Pick(9) - 4) * AnySize() * (Pick(2) ? AnySize() : Dim(1));
     }
     return dim;
+  }
+  /// A symbol, or what windows of it, halves of it and a bound make of one.
+  Dim AnySize() {
+    const Dim symbol = AnySymbol();
+    switch (Pick(6)) {
+      case 0: return guards::MakeAtom(guards::Atom::Kind::kFloorDiv, symbol + Dim(Pick(9)), Dim(Pick(8) + 1));
+      case 1: return guards::MakeAtom(guards::Atom::Kind::kMin, symbol + AnySymbol(), Dim(Pick(64)));
+      case 2: return guards::MakeAtom(guards::Atom::Kind::kMax, symbol, AnySymbol());
+      default: return symbol;
+    }
   }
   Dim AnySymbol() { return Dim::Symbol(static_cast<uint16_t>(Pick(graph_.symbols.size()))); }
 
@@ -74,7 +84,7 @@ class Maker {
   Type AnyType() {
     Type type{AnyDType(), {}, {}};
     for (int rank = Pick(5); rank > 0; --rank) {
-      type.sizes.push_back(graph_.symbols.empty() || Pick(2) ? Dim(Pick(6)) : AnySymbol());
+      type.sizes.push_back(graph_.symbols.empty() || Pick(2) ? Dim(Pick(6)) : AnySize());
     }
     type.strides = guards::ContiguousStrides(type.sizes);
     if (Pick(3) == 0) {

@@ -145,11 +145,19 @@ Result<uint32_t> Scanner::Unsigned(const char* what, uint32_t max) {
   return value;
 }
 
-Result<Dim::Term> Scanner::ReadTerm(bool negative) {
-  Dim::Term term{negative ? -1 : 1, {}};
+Result<Dim> Scanner::ReadTerm(bool negative, Dim::Term& term) {
+  term.coef = negative ? -1 : 1;
+  Dim product(1);
   do {
     const size_t begin = Here();
     const std::string_view word = WordAhead();
+    if (const guards::AtomFunction function = guards::AtomFunctionOf(word)) {
+      at_ += word.size();
+      TRY_ASSIGN(const Dim atom, ReadArguments(function));
+      if (product.terms().size() * atom.terms().size() > kDimTermsMax) return FailAt(begin, "size of over 64 terms");
+      product = product * atom;
+      continue;
+    }
     const bool symbol = word.size() > 1 && word[0] == 's';
     at_ += symbol ? 1 : 0;
     uint64_t number = 0;
@@ -163,8 +171,8 @@ Result<Dim::Term> Scanner::ReadTerm(bool negative) {
     if (at_ < text_.size() && IsWordChar(text_[at_])) return FailAt(begin, "malformed size");
     if (symbol) {
       if (number >= kSymbolsMax) return FailAt(begin, "symbol number over 1023");
-      if (term.symbols.size() == kDimDegreeMax) return FailAt(begin, "product of over 8 symbols");
-      term.symbols.push_back(static_cast<uint16_t>(number));
+      if (term.factors.size() == kDimDegreeMax) return FailAt(begin, "product of over 8 symbols");
+      term.factors.emplace_back(static_cast<uint16_t>(number));
     } else {
       const uint64_t limit = (1ull << 63) - (negative ? 0 : 1);
       // 2^63 exists only below zero, where the sign is already in the coefficient.
@@ -178,18 +186,45 @@ Result<Dim::Term> Scanner::ReadTerm(bool negative) {
       }
     }
   } while (Take('*'));
-  return term;
+  return product;
+}
+
+Result<Dim> Scanner::ReadArguments(guards::AtomFunction function) {
+  const size_t begin = Here();
+  if (depth_ == guards::Atom::kDepthMax) return FailAt(begin, "size of over 16 functions within each other");
+  ++depth_;
+  TRY(Expect('('));
+  TRY_ASSIGN(const Dim a, ReadDim());
+  TRY(Expect(','));
+  TRY_ASSIGN(const Dim b, ReadDim());
+  TRY(Expect(')'));
+  --depth_;
+  Result<Dim> made = function(a, b);
+  if (!made) return FailAt(begin, made.error().message());
+  return made;
 }
 
 Result<Dim> Scanner::ReadDim() {
   const size_t begin = Here();
-  std::map<std::vector<uint16_t>, int64_t> terms;
+  std::map<std::vector<guards::Factor>, int64_t> terms;
+  const auto add = [&](const Dim::Term& term) {
+    int64_t& coef = terms[term.factors];
+    return !__builtin_add_overflow(coef, term.coef, &coef);
+  };
   bool negative = Take('-');
   while (true) {
-    TRY_ASSIGN(Dim::Term term, ReadTerm(negative));
-    std::sort(term.symbols.begin(), term.symbols.end());
-    int64_t& coef = terms[std::move(term.symbols)];
-    if (__builtin_add_overflow(coef, term.coef, &coef)) return FailAt(begin, "size over 64 bits");
+    Dim::Term term;
+    TRY_ASSIGN(const Dim atoms, ReadTerm(negative, term));
+    std::sort(term.factors.begin(), term.factors.end());
+    if (atoms.is_one()) {
+      if (!add(term)) return FailAt(begin, "size over 64 bits");
+    } else {
+      const Dim product = Dim::FromTerms({std::move(term)}) * atoms;
+      for (const Dim::Term& part : product.terms()) {
+        if (part.factors.size() > kDimDegreeMax) return FailAt(begin, "product of over 8 symbols");
+        if (!add(part)) return FailAt(begin, "size over 64 bits");
+      }
+    }
     if (terms.size() > kDimTermsMax) return FailAt(begin, "size of over 64 terms");
     if (Take('+')) {
       // A negative coefficient may also be written "+ -3".
@@ -201,7 +236,7 @@ Result<Dim> Scanner::ReadDim() {
     }
   }
   std::vector<Dim::Term> list;
-  for (auto& [symbols, coef] : terms) list.push_back({coef, symbols});
+  for (auto& [factors, coef] : terms) list.push_back({coef, factors});
   return Dim::FromTerms(std::move(list));
 }
 

@@ -42,7 +42,7 @@ class Scanner {
   /// Bytes written as hex digits between double quotes.
   Result<std::string> HexBytes();
   Result<uint32_t> Unsigned(const char* what, uint32_t max);
-  /// A polynomial, "4*s0*s1 + 128".
+  /// A polynomial, "4*s0*s1 + 128", "2*floordiv(s0, 2)".
   Result<guards::Dim> ReadDim();
   /// A polynomial, or a number with point or exponent, inf or nan.
   Result<std::variant<guards::Dim, double>> ReadDimOrDouble();
@@ -56,10 +56,13 @@ class Scanner {
   std::string_view WordAhead();
   bool DoubleAhead();
   Result<double> ReadDouble();
-  Result<guards::Dim::Term> ReadTerm(bool negative);
+  /// Numbers and symbols into `term`; gives the product of what functions gave.
+  Result<guards::Dim> ReadTerm(bool negative, guards::Dim::Term& term);
+  Result<guards::Dim> ReadArguments(guards::AtomFunction function);
 
   std::string_view text_;
   size_t at_ = 0;
+  uint32_t depth_ = 0;  ///< of functions within each other
 };
 
 }  // namespace ingot::compiler

@@ -52,11 +52,10 @@ class Verifier {
   }
 
   Problem CheckDim(const Dim& dim) const {
-    for (const Dim::Term& term : dim.terms()) {
-      if (!term.symbols.empty() && term.symbols.back() >= graph_.symbols.size()) {
-        return fmt::format("s{} is not one of the graph's {} symbols", term.symbols.back(), graph_.symbols.size());
-      }
+    if (const uint16_t count = dim.SymbolCount(); count > graph_.symbols.size()) {
+      return fmt::format("s{} is not one of the graph's {} symbols", count - 1, graph_.symbols.size());
     }
+    if (!guards::IsModest(dim)) return "a size of too many quotients, minima and maxima";
     return std::nullopt;
   }
 

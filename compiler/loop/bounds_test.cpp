@@ -54,6 +54,20 @@ TEST(Bounds, OfNumbersAreDecided) {
   EXPECT_EQ(read("(-1)*j + 6"), "unsupported: kernel k: load 0 of p0: may lie before 12 elements");
 }
 
+TEST(Bounds, OfQuotientsMinimaAndMaximaFollowFromWhatTheyAre) {
+  const auto read = [](const std::string& extent, const std::string& at) {
+    return BoundsOf(1, "  param p0: in f32[s0]\n  param p1: out f32[" + extent + "]\n  rows []\n  loop [" + extent +
+                           "] {\n    %0 = load p0 [" + at + "] : f32\n    store p1 [j] = %0\n  }\n");
+  };
+  EXPECT_EQ(read("floordiv(s0 + 1, 2)", "2*j"), "");
+  EXPECT_EQ(read("floordiv(s0, 3)", "3*j + 2"), "");
+  EXPECT_EQ(read("floordiv(s0 + 1, 2)", "2*j + 1"), "s0 - 2*floordiv(s0 + 1, 2) >= 0");
+  EXPECT_EQ(read("min(s0, 64)", "j"), "");
+  EXPECT_EQ(read("min(s0, 64)", "j + (s0 - min(s0, 64))"), "");
+  EXPECT_EQ(read("s0 - floordiv(s0, 2)", "j + (floordiv(s0, 2))"), "");
+  EXPECT_EQ(read("max(s0, 4)", "j"), "s0 - max(s0, 4) >= 0");
+}
+
 TEST(Bounds, OfContractionsReachAllOfTheirDepth) {
   const auto read = [](const std::string& elements, const std::string& at) {
     return BoundsOf(3, "  param p0: in f32[s0*s2]\n  param p1: in f32[" + elements +

@@ -25,7 +25,7 @@ class Arithmetic {
 };
 
 /// Polynomials over sizes known to be 0 or more, and what follows from them. Every symbol is a size:
-/// 0 or more itself.
+/// 0 or more itself. What quotients, minima and maxima lie between is known of itself.
 class Facts {
  public:
   void Add(const Dim& not_negative);
@@ -35,7 +35,7 @@ class Facts {
  private:
   /// Over t = s - lowest(s), which is 0 or more as well.
   Dim Shifted(const Dim& dim, Arithmetic& arithmetic) const;
-  bool Follows(const Dim& shifted, int steps_left, Arithmetic& arithmetic) const;
+  bool Follows(const Dim& shifted, const Dims& facts, int steps_left, Arithmetic& arithmetic) const;
 
   bool is_never_ = false;        ///< They contradict each other; whatever follows them does not happen.
   std::vector<int64_t> lowest_;  ///< of each symbol; 0 where it is not there

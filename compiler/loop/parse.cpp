@@ -100,8 +100,13 @@ class Parser {
   }
   Result<Dim> DimUntil(std::string_view ends) {
     SkipSpace();
-    const size_t end = text_.find_first_of(ends, at_);
-    if (end == std::string_view::npos) return Fail("a size");
+    size_t end = at_;
+    // What a function is given is a part of the size.
+    for (int depth = 0; end < text_.size(); ++end) {
+      if (depth == 0 && ends.find(text_[end]) != ends.npos) break;
+      depth += text_[end] == '(' ? 1 : text_[end] == ')' ? -1 : 0;
+    }
+    if (end == text_.size()) return Fail("a size");
     auto dim = Dim::Parse(text_.substr(at_, end - at_));
     if (!dim) return Fail("a size such as 4*s0 + 1");
     at_ = end;

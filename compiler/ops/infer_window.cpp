@@ -34,9 +34,8 @@ std::optional<Dim> Windows(const Dim& size, const Dim& kernel, const Dim& stride
   const auto steps = FloorQuotient(laps_over ? span + stride - Dim(1) : span, stride);
   if (!steps) return std::nullopt;
   if (!laps_over) return *steps + Dim(1);
-  const auto begins_outside = IsAtLeastZero(*steps * stride - size - padding);
-  if (!begins_outside) return std::nullopt;
-  return *begins_outside ? *steps : *steps + Dim(1);
+  const auto begin_within = FloorQuotient(size + padding + stride - Dim(1), stride);
+  return begin_within ? std::optional(Smaller(*steps + Dim(1), *begin_within)) : std::nullopt;
 }
 
 bool Pooled(const Call& call, bool has_dilation, bool has_indices, Results& results) {

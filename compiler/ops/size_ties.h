@@ -19,12 +19,12 @@ class SizeTies {
 
   /// Whether the two are equal wherever the template may be used.
   virtual bool Tie(const guards::Dim& a, const guards::Dim& b) = 0;
-  /// A size that is a / b rounded down, b being above 0; none where there are too many.
-  virtual std::optional<guards::Dim> Quotient(const guards::Dim& a, const guards::Dim& b) = 0;
   /// What a size was when it was recorded.
   virtual int64_t SeenAs(const guards::Dim& dim) const = 0;
   /// Whether it is at least 0: as it was, which is noted.
   virtual bool Decide(const guards::Dim& dim) = 0;
+  /// The smaller or larger of two; one of them where it has been decided which.
+  virtual guards::Dim Extreme(guards::Atom::Kind kind, const guards::Dim& a, const guards::Dim& b) = 0;
   /// The same size, with dividends whose remainders are known written by their quotients.
   virtual guards::Dim InQuotients(const guards::Dim& dim) const = 0;
 
@@ -34,8 +34,10 @@ class SizeTies {
 
 /// a == b, or somebody says that they are.
 bool SameSize(const guards::Dim& a, const guards::Dim& b);
-/// a / b rounded down as a size, where b is above 0 and somebody can say it.
+/// a / b rounded down, where b is above 0 or somebody says that it is.
 std::optional<guards::Dim> FloorQuotient(const guards::Dim& a, const guards::Dim& b);
+/// The smaller of two sizes.
+guards::Dim Smaller(const guards::Dim& a, const guards::Dim& b);
 /// What a size was when it was recorded, where somebody says.
 std::optional<int64_t> SeenSize(const guards::Dim& dim);
 /// Whether it is at least 0, where that is known or somebody decides it.

@@ -26,8 +26,17 @@ struct KeyWriter {
     U64(a.terms().size());
     for (const Dim::Term& term : a.terms()) {
       U64(static_cast<uint64_t>(term.coef));
-      U64(term.symbols.size());
-      for (uint16_t symbol : term.symbols) U64(symbol);
+      U64(term.factors.size());
+      for (const guards::Factor& factor : term.factors) {
+        if (factor.is_symbol()) {
+          U64(factor.symbol());
+          continue;
+        }
+        // No symbol has such a number.
+        U64(1 << 16 | static_cast<uint64_t>(factor.atom().kind));
+        (*this)(factor.atom().a);
+        (*this)(factor.atom().b);
+      }
     }
   }
   void operator()(double a) {

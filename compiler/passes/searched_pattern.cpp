@@ -66,7 +66,7 @@ std::vector<std::pair<size_t, size_t>> OriginsOf(const Graph& graph) {
 bool HasShortSizes(const Graph& graph) {
   const auto is_short = [](const Dim& dim) {
     return dim.terms().size() <= 16 &&
-           std::ranges::all_of(dim.terms(), [](const Dim::Term& term) { return term.symbols.size() <= 3; });
+           std::ranges::all_of(dim.terms(), [](const Dim::Term& term) { return term.factors.size() <= 3; });
   };
   const auto are_short = [&](const Dims& dims) { return std::ranges::all_of(dims, is_short); };
   for (ValueId id = 0; id < graph.value_count(); ++id) {

@@ -7,20 +7,16 @@
 #include <algorithm>
 
 #include "guards/guard_set.h"
+#include "guards/manifest_guards.h"
 #include "kernels/arena_search.h"
 
 namespace ingot::compiler {
 namespace {
 
-int64_t ValueOf(const proto::DimT& dim, std::span<const int64_t> symbols) {
-  std::vector<guards::Dim::Term> terms;
-  size_t at = 0;
-  for (size_t i = 0; i < dim.coefs.size(); ++i) {
-    guards::Dim::Term term{dim.coefs[i], {}};
-    for (uint8_t k = 0; k < dim.degrees[i]; ++k) term.symbols.push_back(dim.symbols[at++]);
-    terms.push_back(std::move(term));
-  }
-  return guards::Dim::FromTerms(std::move(terms)).Eval(symbols);
+guards::Dim DimOf(const proto::ManifestT& plan, uint32_t index) {
+  const proto::DimT& dim = *plan.dims[index];
+  return guards::ReadDim(&dim.coefs, &dim.degrees, &dim.symbols, &dim.atoms,
+                         [&](uint32_t before) { return DimOf(plan, before); });
 }
 
 bool HasLayout(const proto::ManifestT& plan, const std::vector<int64_t>& values) {
@@ -39,7 +35,7 @@ std::vector<kernels::Lifetime> ArenaLifetimes(const proto::ManifestT& plan, std:
   std::vector<kernels::Lifetime> lifetimes;
   for (const auto& storage : plan.storages) {
     if (storage->kind != proto::StorageKind::Arena) continue;
-    lifetimes.push_back({ValueOf(*plan.dims[storage->bytes_dim], symbols), storage->first_step, storage->last_step});
+    lifetimes.push_back({DimOf(plan, storage->bytes_dim).Eval(symbols), storage->first_step, storage->last_step});
   }
   return lifetimes;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/plan/plan_args.h"
 
+#include "guards/manifest_guards.h"
+
 namespace ingot::compiler {
 namespace {
 
@@ -14,16 +16,27 @@ enum NumberKind : uint8_t { kNumberBool = 0, kNumberInt = 1, kNumberFloat = 2 };
 }  // namespace
 
 uint32_t PlanArgs::DimAt(const Dim& dim) {
-  const auto [at, added] = dims_.try_emplace(dim, static_cast<uint32_t>(plan_.dims.size()));
-  if (!added) return at->second;
+  if (const auto known = dims_.find(dim); known != dims_.end()) return known->second;
   auto spec = std::make_unique<proto::DimT>();
   for (const Dim::Term& term : dim.terms()) {
     spec->coefs.push_back(term.coef);
-    spec->degrees.push_back(static_cast<uint8_t>(term.symbols.size()));
-    spec->symbols.insert(spec->symbols.end(), term.symbols.begin(), term.symbols.end());
+    spec->degrees.push_back(static_cast<uint8_t>(term.factors.size()));
+    for (const guards::Factor& factor : term.factors) {
+      if (factor.is_symbol()) {
+        spec->symbols.push_back(factor.symbol());
+        continue;
+      }
+      const guards::Atom& atom = factor.atom();
+      spec->symbols.push_back(static_cast<uint16_t>(guards::kFirstAtom + spec->atoms.size()));
+      // What an atom is made of stands before it.
+      const uint32_t a = DimAt(atom.a), b = DimAt(atom.b);
+      spec->atoms.emplace_back(static_cast<uint8_t>(atom.kind), a, b);
+    }
   }
+  const auto place = static_cast<uint32_t>(plan_.dims.size());
+  dims_.emplace(dim, place);
   plan_.dims.push_back(std::move(spec));
-  return at->second;
+  return place;
 }
 
 std::unique_ptr<proto::PlanArgT> PlanArgs::ValueArg(uint32_t value) {

@@ -75,7 +75,7 @@ Result<std::vector<Object>> EmitAll(const Target& target, std::span<const loop::
 std::vector<uint16_t> DecidingSymbols(const Target& target, const loop::Kernel& kernel) {
   std::vector<uint16_t> found;
   for (const Dim& extent : target.ShortExtents(kernel)) {
-    for (const Dim::Term& term : extent.terms()) found.insert(found.end(), term.symbols.begin(), term.symbols.end());
+    extent.ForEachSymbol([&](uint16_t symbol) { found.push_back(symbol); });
   }
   std::ranges::sort(found);
   const auto repeated = std::ranges::unique(found);

@@ -111,6 +111,16 @@ CASES = {
     "pad to a size": (lambda x: F.pad(x, (0, 0, 0, 64 - x.shape[1])) + 1, ROWS),
     "pad to a multiple": (lambda x: F.pad(x, (0, 0, 0, -(-x.shape[1] // 4) * 4 - x.shape[1])) * 2, [(2, 13, 8), (3, 9, 8), (2, 21, 7), (4, 5, 8)]),
     "pads to windows": (lambda x: F.pad(x, (0, (8 - x.shape[3] % 8) % 8, 0, -x.shape[2] % 8)) + 1, [(2, 3, 12, 17), (2, 3, 9, 14), (2, 2, 30, 26)]),
+    "pads to windows or not": (lambda x: F.pad(x, (0, (8 - x.shape[3] % 8) % 8, 0, -x.shape[2] % 8)) + 2, [(2, 3, 12, 17), (2, 3, 16, 8), (2, 3, 9, 16), (2, 2, 30, 26)]),
+    "pads to a length or not": (lambda x: F.pad(x, (0, 0, 0, max(16 - x.shape[1], 0))) * 2, ROWS),
+    "up to a length": (lambda x: x[:, : min(x.shape[1], 12)] * 2 + min(x.shape[1], 12), ROWS),
+    "from a length on": (lambda x: x[:, max(x.shape[1] - 10, 0) :].cumsum(1) / max(x.shape[1], 10), ROWS),
+    "every third": (lambda x: x[:, ::3] * 2 + x[:, 1 :: 3][:, :1], ROWS),
+    "halves": (lambda x: (lambda h: x[:, :h] + x[:, -h:])(x.shape[1] // 2), ROWS),
+    "patches": (lambda x: F.conv2d(x, torch.ones(8, 3, 4, 4) / 48, stride=4).flatten(2).transpose(1, 2).softmax(-1), IMAGES),
+    "strides one after the other": (lambda x: F.max_pool2d(F.conv2d(x, torch.ones(4, 3, 3, 3) / 27, stride=2, padding=1).relu(), 3, 2, 1) * 2, IMAGES),
+    "a multiple above": (lambda x: x.new_ones((x.shape[1] + 7) // 8 * 8, 3).sum() + x, ROWS),
+    "max_pool1d, ceil, with gaps": (lambda x: F.max_pool1d(x.transpose(1, 2), 2, 3, ceil_mode=True) + 1, ROWS),
     "cuts what is left over": (lambda x: x[:, : x.shape[1] - x.shape[1] % 4].reshape(x.shape[0], -1, 4, 8).mean(2), ROWS),
     "pad by a quotient": (lambda x: F.pad(x, (x.shape[3] // 4, x.shape[3] // 4, 1, 1), mode="reflect"), IMAGES),
     "pad by cutting": (lambda x: F.pad(x, (-(x.shape[3] // 4), 2, x.shape[2] // 2, -1)), IMAGES),
@@ -209,6 +219,45 @@ def test_one_recording_serves_every_size(ingot, name):
             wanted = function(x)
             same(step(x.clone()), wanted)
     assert (seen["captures"], seen["native_calls"]) == (1, len(shapes) - 1), step.report() + step.soundness()
+
+
+def test_an_input_is_a_quotient_of_another(ingot):
+    """A mask of half the length: its size is no symbol of its own, and another one is refused as eager refuses it."""
+    def function(x, mask):
+        return F.avg_pool1d(x.transpose(1, 2), 2, 2, ceil_mode=True) * mask[:, None]
+
+    torch.manual_seed(0)
+    step = ingot.compile(function, wait=True)
+    with torch.no_grad(), counted(ingot) as seen:
+        for length in (13, 8, 9, 30, 21, 4):
+            x, mask = torch.randn(2, length, 8), torch.rand(2, (length + 1) // 2)
+            same(step(x, mask), function(x, mask))
+        with pytest.raises(RuntimeError, match="size of tensor"):
+            step(torch.randn(2, 13, 8), torch.rand(2, 6))
+    assert (seen["captures"], seen["native_calls"]) == (1, 5), step.report() + step.soundness()
+
+
+def test_gears_of_sizes_that_are_halved(ingot):
+    """What two recordings have in common has quotients as what one says does."""
+    torch.manual_seed(0)
+    weight = torch.ones(4, 3, 3, 3) / 27
+
+    def function(x):
+        y = F.conv2d(x, weight, stride=2, padding=1).relu()
+        return F.max_pool2d(y, 3, 2, 1) * 2 + y.mean((2, 3), keepdim=True)
+
+    step = ingot.compile(function, wait=True)
+    example = torch.randn(2, 3, 8, 16)
+    ingot.set_dim_gears(example, {2: [8, 9, 15, 32]})
+    with torch.no_grad():
+        step.prepare(example)
+        with counted(ingot) as seen:
+            for height in (8, 9, 15, 32):
+                x = torch.randn(2, 3, height, 16)
+                ingot.set_dim_gears(x, {2: [8, 9, 15, 32]})
+                same(step(x), function(x))
+    assert (seen["captures"], seen["native_calls"]) == (0, 4), step.report() + step.soundness()
+    assert len(step.variants) == 1, step.variants
 
 
 def test_a_cache_is_written_where_it_ends(ingot):

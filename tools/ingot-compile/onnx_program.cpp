@@ -10,7 +10,6 @@
 #include "compiler/import/lift.h"
 #include "compiler/ir/text.h"
 #include "guards/guard_set.h"
-#include "guards/made_size.h"
 
 namespace ingot::tools {
 namespace {
@@ -88,7 +87,7 @@ class OnnxGraphMaker {
     }
     for (const ModelInput& input : model_.inputs()) {
       for (size_t dim = 0; dim < input.sizes.size(); ++dim) {
-        if (!input.sizes[dim].is_const() && PlaceOf(input, dim) == name) return input.sizes[dim].terms()[0].symbols[0];
+        if (!input.sizes[dim].is_const() && PlaceOf(input, dim) == name) return *input.sizes[dim].lone_symbol();
       }
     }
     return Error(
@@ -178,11 +177,10 @@ class OnnxGraphMaker {
     for (const std::string& why : lifted->fixed) why_fixed_ = why_fixed_.empty() ? why : why_fixed_;
     ProgramGraph made{std::move(lifted->graph), {}, {std::move(lifted->seen)}, lifted->range.ToText()};
     for (const compiler::SymbolSource& source : made.graph.symbols) {
-      if (source.input >= model_.inputs().size()) break;  // Made of the others.
       const ModelInput& input = model_.inputs()[source.input];
       const guards::Dim& dim = input.sizes.at(source.dim);
       if (dim.is_const()) return Error(Code::kInternal, "a size that is fixed became a symbol");
-      const ModelSymbol& range = ranges_[dim.terms()[0].symbols[0]];
+      const ModelSymbol& range = ranges_[*dim.lone_symbol()];
       made.symbols.push_back({range.name, PlaceOf(input, source.dim), std::max<int64_t>(range.min, 2), range.max});
     }
     // One that serves these sizes alone.
@@ -214,19 +212,11 @@ class OnnxGraphMaker {
         continue;
       }
       Sizes values;
-      bool fits = true;
       for (const compiler::SymbolSource& source : made.graph.symbols) {
-        if (source.input < model_.inputs().size()) {
-          values.push_back(model_.inputs()[source.input].sizes.at(source.dim).Eval(sample));
-          continue;
-        }
-        TRY_ASSIGN(const guards::MadeSize size, guards::ParseMadeSize(made.graph.inputs.at(source.input).name));
-        const auto value = size.Eval(values);
-        fits = fits && value.has_value();
-        values.push_back(value.value_or(0));
+        values.push_back(model_.inputs()[source.input].sizes.at(source.dim).Eval(sample));
       }
       TRY_ASSIGN(const guards::GuardSet range, guards::GuardSet::Parse(made.Range()));
-      if (!fits || !range.Holds(values)) continue;
+      if (!range.Holds(values)) continue;
       // What is not a symbol is a number that the range does not speak of.
       bool same_sizes = true;
       Graph instance = compiler::Instantiate(made.graph, values);
@@ -235,7 +225,6 @@ class OnnxGraphMaker {
             same_sizes && instance.type(instance.inputs[i].value).sizes == exact.type(exact.inputs[i].value).sizes;
       }
       if (!same_sizes) continue;
-      std::erase_if(instance.inputs, [](const compiler::Input& input) { return guards::IsMadeSize(input.name); });
       const std::string expected = TextOf(std::move(instance)), found = TextOf(exact);
       if (expected == found) return true;
       return Error(Code::kInternal, fmt::format("a template of its sizes is not the model at [{}]: {}",

@@ -21,13 +21,6 @@ constexpr int64_t kSpanMax = 97;
 /// Unifying guesses from two samples; another pair may guess right.
 constexpr int kAttempts = 3;
 
-/// The number of the archive's symbol that this dimension is, if it is just one.
-std::optional<size_t> PlainSymbol(const guards::Dim& dim) {
-  const auto& terms = dim.terms();
-  if (terms.size() != 1 || terms[0].coef != 1 || terms[0].symbols.size() != 1) return std::nullopt;
-  return terms[0].symbols[0];
-}
-
 Result<size_t> FindSymbol(const client::ExportArchive& archive, const std::string& name) {
   const auto& symbols = archive.symbols();
   for (size_t i = 0; i < symbols.size(); ++i) {
@@ -36,7 +29,7 @@ Result<size_t> FindSymbol(const client::ExportArchive& archive, const std::strin
   std::string places;
   for (const client::ArchiveInput& input : archive.inputs()) {
     for (size_t dim = 0; dim < input.sizes.size(); ++dim) {
-      const auto symbol = PlainSymbol(input.sizes[dim]);
+      const auto symbol = input.sizes[dim].lone_symbol();
       if (!symbol) continue;
       const std::string place = fmt::format("{}.{}", input.name, dim);
       if (place == name) return *symbol;
@@ -102,7 +95,7 @@ class GraphMaker {
     for (const client::ArchiveInput& input : archive_.inputs()) {
       for (size_t dim = 0; dim < input.sizes.size(); ++dim) {
         const std::string place = fmt::format("{}.{}", input.name, dim);
-        if (const auto symbol = PlainSymbol(input.sizes[dim])) {
+        if (const auto symbol = input.sizes[dim].lone_symbol()) {
           found[*symbol] = place;
         } else if (const uint16_t count = input.sizes[dim].SymbolCount(); count > 0) {
           others[count - 1] = fmt::format("size {} follows from it", place);
@@ -150,7 +143,7 @@ class GraphMaker {
       if (source.input >= archive_.inputs().size()) return Error(Code::kInternal, "a symbol of no input");
       const client::ArchiveInput& input = archive_.inputs()[source.input];
       const std::string place = fmt::format("{}.{}", input.name, source.dim);
-      const auto symbol = PlainSymbol(input.sizes[source.dim]);
+      const auto symbol = input.sizes[source.dim].lone_symbol();
       if (!symbol) {
         return Error(Code::kUnsupported, fmt::format("size {} comes before the size it follows from", place));
       }

@@ -40,6 +40,7 @@ class KernelLowering {
 
   // lower_kernel.cpp: prologue, rows, scalar blocks.
   Value* Evaluate(const guards::Dim& dim);
+  Value* Evaluate(const guards::Factor& factor);
   Value* Buffer(uint32_t number);
   Value* FrameField(unsigned offset, llvm::Type* type);
   void DecodeFirstRow(Value* row, std::vector<Value*>& vars);

@@ -74,6 +74,24 @@ TEST(Strides, KnownOnlyAtRunTimeAndNegative) {
   }
 }
 
+TEST(Extents, OfQuotientsMinimaAndMaximaAreRoundedAsSizesAre) {
+  for (const char* text : {"floordiv(s0 + 1, 2)", "floordiv(s0, s1)", "floordiv(s0 - s1 + 200, s1 + 1)", "min(s0, 16)",
+                           "max(s0, s1)", "floordiv(s0*s1, 7)*min(s0, s1) + 1", "floordiv(s0 - 7*s1, s1) + 7",
+                           "-floordiv(s0, 0 - s1)", "floordiv(s0, s1 - 5) + 131"}) {
+    const Dim extent = *Dim::Parse(text);
+    KernelMaker maker({Dim(2)}, 2);
+    const auto in = maker.Param(DType::kF32, ParamMode::kIn, extent);
+    const auto out = maker.Param(DType::kF32, ParamMode::kOut, Dim(2) * extent);
+    maker.Loop(extent);
+    maker.Store(out, KernelMaker::At({extent, Dim(1)}), maker.Load(in, KernelMaker::At({Dim(0), Dim(1)})));
+    const TestKernel kernel(maker.kernel);
+    for (const int64_t size : kSizes) {
+      for (const int64_t other : {1, 4, 5, 6, 16}) ExpectSameAsInterpreter(kernel, {size, other}, 6);
+    }
+    if (HasFailure()) return;
+  }
+}
+
 // As cat and slices make them: half of the elements come from elsewhere, nothing else is touched.
 TEST(Predicates, GuardLoadsAndStoresOfEveryPattern) {
   for (const DType t : kTypes) {

@@ -36,6 +36,33 @@ Value* KernelLowering::FrameField(unsigned offset, llvm::Type* type) {
   return prologue_.CreateLoad(type, at);
 }
 
+Value* KernelLowering::Evaluate(const guards::Factor& factor) {
+  if (factor.is_symbol()) {
+    Value*& loaded = dims_[Dim::Of(factor)];
+    if (loaded != nullptr) return loaded;
+    Value* symbols = FrameField(offsetof(IngotCallFrame, symbols), prologue_.getPtrTy());
+    llvm::Type* i64 = prologue_.getInt64Ty();
+    return loaded = prologue_.CreateLoad(i64, prologue_.CreateConstInBoundsGEP1_64(i64, symbols, factor.symbol()));
+  }
+  const guards::Atom& atom = factor.atom();
+  Value *a = Evaluate(atom.a), *b = Evaluate(atom.b);
+  if (atom.kind != guards::Atom::Kind::kFloorDiv) {
+    const bool is_min = atom.kind == guards::Atom::Kind::kMin;
+    return prologue_.CreateSelect(is_min ? prologue_.CreateICmpSLT(a, b) : prologue_.CreateICmpSGT(a, b), a, b);
+  }
+  // Where the machine would trap, on 0 and on -1, it divides by 1.
+  Value *zero = prologue_.I64(0), *one = prologue_.I64(1), *minus = prologue_.I64(-1);
+  Value *is_zero = prologue_.CreateICmpEQ(b, zero), *is_minus = prologue_.CreateICmpEQ(b, minus);
+  Value* by = prologue_.CreateSelect(prologue_.CreateOr(is_zero, is_minus), one, b);
+  Value* quotient = prologue_.CreateSDiv(a, by);
+  Value* left = prologue_.CreateSub(a, prologue_.CreateMul(quotient, by));
+  Value* turned = prologue_.CreateICmpSLT(prologue_.CreateXor(left, by), zero);
+  Value* is_above = prologue_.CreateAnd(prologue_.CreateICmpNE(left, zero), turned);
+  Value* down = prologue_.CreateSub(quotient, prologue_.CreateZExt(is_above, prologue_.getInt64Ty()));
+  down = prologue_.CreateSelect(is_minus, prologue_.CreateNeg(a), down);
+  return prologue_.CreateSelect(is_zero, zero, down);
+}
+
 Value* KernelLowering::Evaluate(const Dim& dim) {
   if (dim.is_const()) return prologue_.I64(dim.const_value());
   Value*& value = dims_[dim];
@@ -43,15 +70,7 @@ Value* KernelLowering::Evaluate(const Dim& dim) {
   Value* sum = nullptr;
   for (const Dim::Term& term : dim.terms()) {
     Value* product = prologue_.I64(term.coef);
-    for (const uint16_t symbol : term.symbols) {
-      Value*& loaded = dims_[Dim::Symbol(symbol)];
-      if (loaded == nullptr) {
-        Value* symbols = FrameField(offsetof(IngotCallFrame, symbols), prologue_.getPtrTy());
-        llvm::Type* i64 = prologue_.getInt64Ty();
-        loaded = prologue_.CreateLoad(i64, prologue_.CreateConstInBoundsGEP1_64(i64, symbols, symbol));
-      }
-      product = prologue_.CreateMul(product, loaded);
-    }
+    for (const guards::Factor& factor : term.factors) product = prologue_.CreateMul(product, Evaluate(factor));
     sum = sum == nullptr ? product : prologue_.CreateAdd(sum, product);
   }
   // The map may have grown meanwhile, but its references stay valid.
