@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/targets/x86/schedules.h"
 
+#include "compiler/targets/x86/lane_order.h"
+
 #include <algorithm>
 
 namespace ingot::compiler::x86 {
@@ -43,7 +45,8 @@ guards::Dim RowBufferBytes(const loop::Kernel& kernel, const loop::Schedule& sch
     return tile.columns * guards::Dim(tile.rows * size);
   }
   const int64_t rows = std::max(1U, schedule.row_lanes);
-  return kernel.row_buffers[row_buffer].extent * guards::Dim(rows * size);
+  const guards::Dim padding(RowBufferPadding(kernel, schedule, row_buffer, unit));
+  return (kernel.row_buffers[row_buffer].extent + padding) * guards::Dim(rows * size);
 }
 
 }  // namespace ingot::compiler::x86
