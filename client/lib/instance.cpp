@@ -18,7 +18,12 @@ constexpr int64_t kAlignment = 64;
 // Work of one task in elements: below it, handing rows to another thread costs more than it saves.
 constexpr int64_t kGrainElements = 32 << 10;
 
-int64_t AlignUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+// Processors fetch ahead within a page: what one thread walks through must not share one with another thread's.
+constexpr int64_t kPage = 4096;
+
+int64_t AlignUp(int64_t bytes, int64_t alignment = kAlignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 int64_t ItemSize(at::ScalarType dtype) { return static_cast<int64_t>(c10::elementSize(dtype)); }
 
@@ -146,14 +151,16 @@ Status Instance::PlaceArena(Arena& arena) {
     Launch& launch = launches_.emplace_back();
     TRY(PrepareLaunch(step, launch));
     if (launch.scratch_bytes > 0 && launch.rows > launch.grain) {
+      launch.scratch_bytes = AlignUp(launch.scratch_bytes, kPage);
       scratch_slots_ = std::max(at::get_num_threads(), at::intraop_default_num_threads());
     }
     scratch_bytes = std::max(scratch_bytes, launch.scratch_bytes);
   }
   arena_bytes_ = layout.bytes;
-  TRY(arena.Reserve(layout.bytes + scratch_bytes * scratch_slots_));
+  TRY(arena.Reserve(layout.bytes + kPage + scratch_bytes * scratch_slots_));
   arena_address_ = arena.address();
-  scratch_ = arena.address() + layout.bytes;
+  const auto end = reinterpret_cast<int64_t>(arena.address() + layout.bytes);
+  scratch_ = arena.address() + layout.bytes + (AlignUp(end, kPage) - end);
   bases_.assign(image_->storage_count(), nullptr);
   borrowed_.resize(image_->storage_count());
   for (size_t i = 0; i < planned.size(); ++i) {

@@ -16,14 +16,14 @@ std::optional<uint32_t> AxisOf(const Rule& r) {
   return axis ? std::optional(static_cast<uint32_t>(*axis)) : std::nullopt;
 }
 
-/// cumsum(x, dim, dtype): floats in f64, as torch adds up f32, rounded at each place.
+/// cumsum(x, dim, dtype): in what torch adds up in, f64 for f32 and f32 for what is narrower, rounded at each place.
 template <Op op>
 Results Running(const Rule& r) {
   const DType t = r.result().dtype;
   const auto axis = AxisOf(r);
   const ExprId x = r.Converted(0, t);
   if (!axis || x == kNoExpr || t == DType::kBool) return {};
-  const DType wide = guards::IsFloat(t) ? DType::kF64 : t;
+  const DType wide = t == DType::kF32 ? DType::kF64 : ComputeType(t);
   return {r.pool.Cast(r.pool.Scan(op, r.pool.Cast(x, wide), *axis), t)};
 }
 

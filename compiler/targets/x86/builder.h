@@ -4,6 +4,7 @@
 #include <llvm/IR/IRBuilder.h>
 
 #include <span>
+#include <vector>
 
 #include "guards/dtype.h"
 
@@ -16,8 +17,12 @@ class Builder : public llvm::IRBuilder<> {
   using Value = llvm::Value;
   explicit Builder(llvm::LLVMContext& context) : llvm::IRBuilder<>(context) {}
 
+  /// Lanes of 32 bits that a register has.
+  unsigned words = 8;
   /// Whether vectors may be rounded to bf16 by AVX512_BF16.
   bool narrows_bf16 = false;
+  /// Whether lanes of what is not bf16 stand in another order than in memory, even ones first (lane_order.h).
+  bool even_first = false;
 
   /// How a value of `dtype` is held: bool as i1, f16 and bf16 as their bits in i16.
   llvm::Type* TypeOf(guards::DType dtype, unsigned lanes = 1);
@@ -27,6 +32,11 @@ class Builder : public llvm::IRBuilder<> {
   static llvm::Type* Like(const Value* like, llvm::Type* scalar);
   static unsigned LanesOf(const Value* value);
   Value* Splat(Value* scalar, unsigned lanes);
+  /// The even lanes of a vector and the odd ones behind them; the reverse of that.
+  Value* EvenFirst(Value* vector);
+  Value* Interleaved(Value* vector);
+  /// Vectors of equal lanes, a power of two of them, one behind the other.
+  Value* Join(std::vector<Value*> vectors);
 
   Value* F(const Value* like, double value) { return llvm::ConstantFP::get(like->getType(), value); }
   Value* I(const Value* like, int64_t value) {
@@ -51,6 +61,9 @@ class Builder : public llvm::IRBuilder<> {
   Value* Polynomial(Value* x, std::span<const double> coefs);
   /// The same by Horner's rule in x^2 over pairs of terms: as many steps, half as long a chain.
   Value* PairedPolynomial(Value* x, Value* square, std::span<const double> coefs);
+
+  /// The element of a table of eight that the three lowest bits of an i32 name, for one or for each lane.
+  Value* OneOfEight(std::span<const int32_t, 8> table, Value* index);
 
   /// One bit for each lane of a mask of i1.
   Value* BitsOf(Value* mask);

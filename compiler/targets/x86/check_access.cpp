@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/targets/x86/kernel_lowering.h"
+#include "compiler/targets/x86/lane_order.h"
 
 namespace ingot::compiler::x86 {
 
@@ -15,7 +16,9 @@ Value* KernelLowering::ElementAt(const Inst& inst, Value* at) {
 
 Value* KernelLowering::ElementsOf(const Inst& inst) {
   if (!IsRowBuffer(inst)) return Evaluate(kernel_.params[inst.buffer].elements);
-  const guards::Dim& extent = kernel_.row_buffers[inst.buffer - kernel_.params.size()].extent;
+  const uint32_t row_buffer = inst.buffer - static_cast<uint32_t>(kernel_.params.size());
+  const guards::Dim extent =
+      kernel_.row_buffers[row_buffer].extent + guards::Dim(RowBufferPadding(kernel_, schedule_, row_buffer, unit_));
   // A row buffer of columns holds one element for each row of a chunk.
   return Evaluate(column_ == nullptr ? extent : extent * guards::Dim(static_cast<int64_t>(lanes_)));
 }

@@ -8,8 +8,10 @@
 #include <barrier>
 #include <chrono>
 #include <ctime>
+#include <fstream>
 #include <functional>
 #include <random>
+#include <sstream>
 #include <thread>
 
 #include "compiler/loop/text.h"
@@ -19,7 +21,7 @@
 namespace ingot::compiler {
 namespace {
 
-constexpr size_t kScratchMax = 1 << 16;
+constexpr size_t kScratchMax = 1 << 20;
 
 /// Processor time of this thread: other work on the machine must not count.
 double Seconds() {
@@ -45,11 +47,12 @@ struct alignas(64) Line {
 };
 
 struct Case {
-  const char* name;
-  const char* text;
+  std::string name;
+  std::string text;
+  std::vector<int64_t> symbols = {};
 };
 
-constexpr Case kCases[] = {
+const Case kCases[] = {
     {"transpose", R"(kernel transpose symbols 0 {
   param p0: in f32[2097152]
   param p1: out f32[2097152]
@@ -287,6 +290,21 @@ double TimeBest(int rounds, const std::function<void()>& call) {
   return best;
 }
 
+/// What lies in memory of normally distributed numbers: of 4 bytes as f32, of 2 as bf16, of 1 as whether it is large.
+void Fill(std::vector<Line>& buffer, guards::DType dtype, std::mt19937& random) {
+  std::normal_distribution<float> normal;
+  const size_t size = guards::SizeOf(dtype);
+  auto* at = reinterpret_cast<uint8_t*>(buffer.data());
+  for (size_t i = 0; i < buffer.size() * sizeof(Line); i += size) {
+    const float x = normal(random);
+    const uint8_t is_large = x > 0.5F;
+    // Little-endian: the upper half of an f32 is a bf16.
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&x);
+    const uint8_t* source = size == 1 ? &is_large : size == 2 ? bytes + 2 : bytes;
+    std::copy_n(source, std::min(size, sizeof x), at + i);
+  }
+}
+
 Status Run(const Case& c, const TargetSpec& target) {
   TRY_ASSIGN(const loop::Kernel kernel, loop::Parse(c.text));
   TRY_ASSIGN(const std::unique_ptr<Target> made, Target::Make(target));
@@ -298,24 +316,22 @@ Status Run(const Case& c, const TargetSpec& target) {
   TRY(jit->Add(object));
   TRY_ASSIGN(const IngotKernel entry, jit->Find(object.symbol));
   std::mt19937 random(1);
-  std::normal_distribution<float> normal;
   std::vector<std::vector<Line>> data;  // As tensors lie in memory: no vector crosses a line.
   std::vector<void*> pointers;
   for (const loop::Param& param : kernel.params) {
-    std::vector<Line>& buffer = data.emplace_back(param.elements.Eval({}) / 16 + 1);
-    for (Line& line : buffer) {
-      for (float& x : line.values) x = normal(random);
-    }
+    const size_t bytes = static_cast<size_t>(param.elements.Eval(c.symbols)) * guards::SizeOf(param.dtype);
+    std::vector<Line>& buffer = data.emplace_back(bytes / sizeof(Line) + 1);
+    Fill(buffer, param.dtype, random);
     pointers.push_back(buffer.data());
   }
   std::vector<uint8_t> scratch(kScratchMax + 64);
   void* aligned = scratch.data() + (-reinterpret_cast<uintptr_t>(scratch.data()) & 63);
-  const IngotCallFrame frame = {pointers.data(), nullptr, 0, object.launch.Tasks({}), aligned};
+  const IngotCallFrame frame = {pointers.data(), c.symbols.data(), 0, object.launch.Tasks(c.symbols), aligned};
   const double run = Time(31, [&] { entry(&frame); });
   const double best = TimeBest(31, [&] { entry(&frame); });
   const double two = TimeThreads(entry, frame, 2, 101);
   fmt::print(
-      "{:12} compile {:.2f} ms  link {:.2f} ms  object {} B  one thread {:.3f} ms"
+      "{:24} compile {:.2f} ms  link {:.2f} ms  object {} B  one thread {:.3f} ms"
       " (best {:.3f})  two threads {:.3f} ms\n",
       c.name, 1e3 * compile, 1e3 * link, object.bytes.size(), 1e3 * run, 1e3 * best, 1e3 * two);
   return {};
@@ -333,7 +349,8 @@ Status PrintCode(const Case& c, const TargetSpec& target, bool assembly) {
 }  // namespace
 }  // namespace ingot::compiler
 
-// kernel-bench [--asm | --llvm] [NAME...]: the named cases, or all; their code instead of times.
+// kernel-bench [--asm | --llvm] [NAME...]: the named cases, or all; their code instead of times. FILE:S0,S1... is the
+// kernel that a file holds, at the given sizes.
 int main(int argc, char** argv) {
   using namespace ingot::compiler;
   const auto target = TargetSpec::Host();
@@ -344,8 +361,19 @@ int main(int argc, char** argv) {
   std::vector<std::string_view> names(argv + 1, argv + argc);
   const bool assembly = std::erase(names, "--asm") > 0;
   const bool code = std::erase(names, "--llvm") > 0 || assembly;
+  std::vector<Case> cases;
   for (const Case& c : kCases) {
-    if (!names.empty() && std::ranges::find(names, c.name) == names.end()) continue;
+    if (names.empty() || std::ranges::find(names, c.name) != names.end()) cases.push_back(c);
+  }
+  for (const std::string_view name : names) {
+    const size_t colon = name.find(':');
+    if (colon == name.npos) continue;
+    std::ifstream file(std::string(name.substr(0, colon)));
+    Case& c = cases.emplace_back(Case{std::string(name), std::string(std::istreambuf_iterator<char>(file), {})});
+    std::istringstream sizes(std::string(name.substr(colon + 1)));
+    for (std::string size; std::getline(sizes, size, ',');) c.symbols.push_back(std::stoll(size));
+  }
+  for (const Case& c : cases) {
     const auto status = code ? PrintCode(c, *target, assembly) : Run(c, *target);
     if (!status) {
       fmt::print(stderr, "{}: {}\n", c.name, status.error().ToText());

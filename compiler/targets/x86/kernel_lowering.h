@@ -11,6 +11,7 @@
 #include "compiler/targets/x86/lower_kernel.h"
 #include "compiler/targets/x86/scalar_ops.h"
 #include "compiler/targets/x86/schedules.h"
+#include "compiler/targets/x86/turn.h"
 
 namespace ingot::compiler::x86 {
 
@@ -60,6 +61,7 @@ class KernelLowering {
   Status LowerLoop(const loop::Block& block, Value* first = nullptr, Value* end = nullptr);
   void FindVarying(const loop::Block& block);
   Status PrepareLoop(const loop::Block& block);
+  Status EmitPiece(const loop::Block& block, Value* first, Value* end, Accumulators& accumulators);
   Status EmitRange(const loop::Block& block, Value* begin, Value* end, bool masked, bool once,
                    Accumulators& accumulators);
   /// `at_least_once`: begin is known to be below end.
@@ -72,6 +74,12 @@ class KernelLowering {
   Value* LaneNumbers(llvm::Type* integer);
   Value* EndOfWhole(Value* first, Value* end, int64_t step);
   Value* FirstLanes(Value* count, unsigned lanes);
+
+  Value* PlaceOf(const Turn& turn, Value* first, Value* end);
+  bool IsSettled(loop::Id id, bool value) const {
+    const auto found = settled_.find(id);
+    return found != settled_.end() && found->second == value;
+  }
 
   // lower_memory.cpp: vector accesses.
   Pattern PatternOf(const loop::Inst& inst) const;
@@ -207,6 +215,7 @@ class KernelLowering {
   void TurnBlocks(std::span<Value*> vectors);
 
   // lower_scan.cpp
+  unsigned ScanLanes(const loop::Inst& inst) const;
   Value* UpdateScan(Accumulator& accumulator, unsigned copy);
 
   // lower_reduce.cpp
@@ -232,6 +241,7 @@ class KernelLowering {
   const VectorUnit unit_;
   const loop::Schedule& schedule_;
   const bool checks_accesses_;
+  const std::vector<bool> even_first_;  ///< By block, see lane_order.h.
   llvm::Function* function_;
   Builder prologue_;  ///< Runs once for each call: frame, sizes.
   Builder code_;
@@ -267,6 +277,8 @@ class KernelLowering {
   Value* j_ = nullptr;
   Value* column_ = nullptr;  ///< j where the lanes are rows (lower_columns.cpp), else null.
   Value* lane_mask_ = nullptr;  ///< Null where all lanes are active.
+  Value* memory_mask_ = nullptr;  ///< The same in the order of memory, where that is another one (lane_order.h).
+  std::map<loop::Id, bool> settled_;  ///< Conditions that all j of the piece being lowered share.
   std::vector<Value*> bases_;  ///< Address (or value, for kIndex) at j = 0, by Id.
   std::vector<Value*> splats_;
   std::vector<std::vector<Value*>> vectors_;

@@ -6,6 +6,7 @@
 
 #include "compiler/loop/ops.h"
 #include "compiler/targets/x86/kernel_lowering.h"
+#include "compiler/targets/x86/lane_order.h"
 #include "compiler/targets/x86/scratch.h"
 #include "kernels/abi.h"
 
@@ -24,10 +25,12 @@ KernelLowering::KernelLowering(const loop::Kernel& kernel, const loop::Schedule&
       unit_(unit),
       schedule_(schedule),
       checks_accesses_(checks_accesses),
+      even_first_(EvenLanesFirst(kernel, schedule, unit)),
       function_(function),
       prologue_(function->getContext()),
       code_(function->getContext()),
       scalars_(kernel.insts.size()) {
+  code_.words = unit.bytes / 4;
   code_.narrows_bf16 = unit.narrows_bf16;
 }
 

@@ -78,17 +78,19 @@ Status KernelLowering::LowerLoop(const loop::Block& block, Value* first, Value* 
     code_.SetInsertPoint(prepare);
   }
   TRY(PrepareLoop(block));
-  Value* main_end = EndOfWhole(first, extent, step);
-  if (!is_const || count >= step) {
-    TRY(EmitRange(block, first, main_end, false, is_const && count < 2 * step, accumulators));
+  code_.even_first = even_first_[static_cast<size_t>(&block - kernel_.blocks.data())];
+  const std::optional<Turn> turn = TurnOf(kernel_, block);
+  if (!turn) {
+    TRY(EmitPiece(block, first, extent, accumulators));
+  } else {
+    Value* middle = PlaceOf(*turn, first, extent);
+    for (const bool is_before : {true, false}) {
+      for (const auto& [id, holds_before] : turn->conditions) settled_[id] = holds_before == is_before;
+      TRY(EmitPiece(block, is_before ? first : middle, is_before ? middle : extent, accumulators));
+    }
+    settled_.clear();
   }
-  MergeCopies(accumulators);
-  if (!is_const || count % step != 0) {
-    unroll_ = 1;
-    Accumulators rest = StartChains(accumulators);
-    TRY(EmitRange(block, main_end, extent, true, is_const && count % step <= lanes_, rest));
-    EndChains(std::move(rest), accumulators);
-  }
+  code_.even_first = false;
   if (!is_const) {
     llvm::BasicBlock* last = code_.GetInsertBlock();
     code_.CreateBr(after);
@@ -107,13 +109,41 @@ Status KernelLowering::LowerLoop(const loop::Block& block, Value* first, Value* 
   return {};
 }
 
+/// The first j of [first, end] from which on conditions are turned.
+Value* KernelLowering::PlaceOf(const Turn& turn, Value* first, Value* end) {
+  Value* at = code_.CreateSub(scalars_[turn.bound], bases_[turn.index]);
+  at = code_.CreateSelect(code_.CreateICmpSLT(at, first), first, at);
+  return code_.CreateSelect(code_.CreateICmpSGT(at, end), end, at);
+}
+
+/// Runs the body for j from `first` to `end`: whole vectors, then what is left of them under a mask.
+Status KernelLowering::EmitPiece(const loop::Block& block, Value* first, Value* end, Accumulators& accumulators) {
+  const unsigned unroll = unroll_;
+  const int64_t step = int64_t{lanes_} * unroll_;
+  const auto* known = llvm::dyn_cast<llvm::ConstantInt>(code_.CreateSub(end, first));
+  const int64_t count = known == nullptr ? 0 : std::max<int64_t>(known->getSExtValue(), 0);
+  Value* whole = EndOfWhole(first, end, step);
+  if (known == nullptr || count >= step) {
+    TRY(EmitRange(block, first, whole, false, known != nullptr && count < 2 * step, accumulators));
+  }
+  MergeCopies(accumulators);
+  if (known == nullptr || count % step != 0) {
+    unroll_ = 1;
+    Accumulators rest = StartChains(accumulators);
+    TRY(EmitRange(block, whole, end, true, known != nullptr && count % step <= lanes_, rest));
+    EndChains(std::move(rest), accumulators);
+  }
+  unroll_ = unroll;
+  return {};
+}
+
 /// Runs the body for j = begin, begin + lanes * unroll, ... below end. `once` promises exactly one
 /// round with constant bounds, which then needs no loop.
 Status KernelLowering::EmitRange(const loop::Block& block, Value* begin, Value* end, bool masked, bool once,
                                  Accumulators& accumulators) {
   const auto body = [&](Value* j, Accumulators& running) -> Status {
     j_ = j;
-    lane_mask_ = nullptr;
+    memory_mask_ = lane_mask_ = nullptr;
     if (masked) {
       // Lane numbers as wide as the data make the comparison a ready-made mask.
       Value* lane_count = code_.I64(lanes_);
@@ -121,7 +151,8 @@ Status KernelLowering::EmitRange(const loop::Block& block, Value* begin, Value* 
       left = code_.CreateSelect(code_.CreateICmpSLT(left, lane_count), left, lane_count);
       llvm::Type* narrow = lanes_ > 16 ? code_.getInt8Ty() : code_.getInt32Ty();
       Value* bound = code_.Splat(code_.CreateTrunc(left, narrow), lanes_);
-      lane_mask_ = code_.CreateICmpSLT(LaneNumbers(narrow), bound);
+      memory_mask_ = lane_mask_ = code_.CreateICmpSLT(LaneNumbers(narrow), bound);
+      if (code_.even_first) lane_mask_ = code_.CreateICmpSLT(code_.EvenFirst(LaneNumbers(narrow)), bound);
     }
     return EmitBody(block, running);
   };
@@ -205,6 +236,9 @@ Status KernelLowering::EmitBody(const loop::Block& block, Accumulators& accumula
 
 Result<Value*> KernelLowering::EmitVector(Id id, unsigned copy) {
   const Inst& inst = At(id);
+  if (const auto found = settled_.find(id); found != settled_.end()) {
+    return static_cast<Value*>(code_.Splat(code_.getInt1(found->second), lanes_));
+  }
   switch (inst.op) {
     case ScalarOp::kIndex: return VectorIndex(inst.index, copy, bases_[id]);
     case ScalarOp::kLoad: return VectorLoad(id, copy);

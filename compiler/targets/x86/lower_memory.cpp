@@ -25,7 +25,8 @@ KernelLowering::Pattern KernelLowering::PatternOf(const Inst& inst) const {
 
 /// Null where every lane is accessed.
 Value* KernelLowering::MaskFor(const Inst& inst, unsigned copy) {
-  if (inst.predicate == loop::kNone) return lane_mask_;
+  const bool is_unconditional = inst.predicate == loop::kNone || IsSettled(inst.predicate, true);
+  if (is_unconditional) return code_.even_first && !IsRowBuffer(inst) ? memory_mask_ : lane_mask_;
   Value* predicate = VectorArg(inst.predicate, copy);
   return lane_mask_ == nullptr ? predicate : code_.CreateAnd(predicate, lane_mask_);
 }
@@ -101,6 +102,7 @@ Value* KernelLowering::VectorLoad(Id id, unsigned copy) {
   llvm::Type* memory = code_.MemoryTypeOf(inst.dtype);
   llvm::Type* vector = code_.MemoryTypeOf(inst.dtype, lanes_);
   const llvm::Align align(guards::SizeOf(inst.dtype));
+  if (IsSettled(inst.predicate, false)) return FromMemory(llvm::Constant::getNullValue(vector), inst.dtype);
   Value* mask = MaskFor(inst, copy);
   if (mask != nullptr) return FromMemory(MaskedLoad(id, copy, mask), inst.dtype);
   Value* result = nullptr;
@@ -160,6 +162,7 @@ Value* KernelLowering::MaskedLoad(Id id, unsigned copy, Value* mask) {
 
 void KernelLowering::VectorStore(Id id, unsigned copy) {
   const Inst& inst = At(id);
+  if (IsSettled(inst.predicate, false)) return;
   Value* value = ToMemory(VectorArg(inst.args[0], copy), inst.dtype);
   const llvm::Align align(guards::SizeOf(inst.dtype));
   Value* mask = MaskFor(inst, copy);

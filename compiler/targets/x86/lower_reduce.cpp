@@ -68,7 +68,8 @@ KernelLowering::Accumulators KernelLowering::StartReductions(const loop::Block& 
     for (unsigned copy = 0; copy < copies; ++copy) {
       Value* identity = ReductionIdentity(inst);
       const bool is_one = IsBool(inst.op) && column_ == nullptr;
-      accumulator.parts.push_back(is_one ? identity : code_.Splat(identity, lanes_));
+      const unsigned lanes = loop::IsScan(inst.op) ? ScanLanes(inst) : lanes_;
+      accumulator.parts.push_back(is_one ? identity : code_.Splat(identity, lanes));
       // Position 0 is right even where nothing beats the identity.
       if (IsArg(inst.op)) accumulator.parts.push_back(code_.Splat(code_.I64(0), lanes_));
     }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Scans: the running sum, product or extreme of what came before. Where lanes are rows it is the fold as it goes. Along
-// j a vector first folds each lane into those above it, in as many steps as a lane number has bits, and then takes in
-// what the vectors before it made; only that last step waits for them.
+// j a register first folds its lanes in as many steps as a lane number has bits, and then takes in what the registers
+// before it made; only one step of each vector waits for the vector before.
+#include <algorithm>
+#include <numeric>
+
 #include "compiler/loop/ops.h"
 #include "compiler/targets/x86/kernel_lowering.h"
 
@@ -10,28 +13,43 @@ namespace ingot::compiler::x86 {
 
 using llvm::Value;
 
+/// Lanes of a register, or of the whole vector where that is less.
+unsigned KernelLowering::ScanLanes(const loop::Inst& inst) const {
+  if (column_ != nullptr) return lanes_;
+  return std::min(lanes_, unit_.bytes / static_cast<unsigned>(guards::SizeOf(inst.dtype)));
+}
+
 /// The values of the scan at j, from what `accumulator` says of the places before. Lanes behind the end of the row take
 /// no part in those below, so that no mask is needed.
 Value* KernelLowering::UpdateScan(Accumulator& accumulator, unsigned copy) {
   const loop::Inst& inst = At(accumulator.id);
   Value* value = VectorArg(inst.args[0], copy);
   Value*& before = accumulator.parts[0];
-  if (column_ != nullptr) return before = CombineParts(inst, {before}, {value})[0];
-  // -0.0 leaves every number as it is, and a vector of it is shifted in by one instruction, where LLVM takes zeros for
-  // an expansion under a mask, which costs three times as much.
+  const auto join = [&](Value* a, Value* b) { return CombineParts(inst, {a}, {b})[0]; };
+  if (column_ != nullptr) return before = join(before, value);
+  // -0.0 leaves every number as it is, zero included.
   const bool sums_floats = inst.op == loop::ScalarOp::kScanSum && guards::IsFloat(inst.dtype);
   Value* identity = sums_floats ? llvm::ConstantFP::getNegativeZero(code_.TypeOf(inst.dtype)) : ReductionIdentity(inst);
-  Value* nothing = code_.Splat(identity, lanes_);
-  for (unsigned distance = 1; distance < lanes_; distance *= 2) {
-    std::vector<int> lanes;
-    for (unsigned i = 0; i < lanes_; ++i) lanes.push_back(static_cast<int>(i < distance ? lanes_ + i : i - distance));
-    Value* below = code_.CreateShuffleVector(value, nothing, lanes);
-    value = CombineParts(inst, {below}, {value})[0];
+  const unsigned width = ScanLanes(inst);
+  Value* nothing = code_.Splat(identity, width);
+  std::vector<Value*> parts;
+  Value* of_parts = nullptr;  // What all registers of this vector so far make.
+  for (unsigned first = 0; first < lanes_; first += width) {
+    std::vector<int> lanes(width);
+    std::iota(lanes.begin(), lanes.end(), static_cast<int>(first));
+    Value* part = width == lanes_ ? value : code_.CreateShuffleVector(value, lanes);
+    for (unsigned distance = 1; distance < width; distance *= 2) {
+      // As x86 cuts a register out of two that lie one behind the other.
+      for (unsigned i = 0; i < width; ++i) lanes[i] = static_cast<int>(width - distance + i);
+      part = join(code_.CreateShuffleVector(nothing, part, lanes), part);
+    }
+    parts.push_back(join(of_parts == nullptr ? before : join(before, of_parts), part));
+    Value* total = part;
+    if (width > 1) total = code_.CreateShuffleVector(part, std::vector<int>(width, static_cast<int>(width - 1)));
+    of_parts = of_parts == nullptr ? total : join(of_parts, total);
   }
-  Value* result = CombineParts(inst, {before}, {value})[0];
-  if (lanes_ > 1) value = code_.CreateShuffleVector(value, std::vector<int>(lanes_, static_cast<int>(lanes_ - 1)));
-  before = CombineParts(inst, {before}, {value})[0];
-  return result;
+  before = join(before, of_parts);
+  return code_.Join(std::move(parts));
 }
 
 }  // namespace ingot::compiler::x86

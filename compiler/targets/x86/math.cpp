@@ -16,24 +16,50 @@ namespace {
 using llvm::Value;
 using loop::ScalarOp;
 
+/// 2^(i / 8), rounded: the bits of its mantissa, without those that i itself has where it counts eighths of an
+/// exponent.
+constexpr int kStepBits = 3;
+constexpr int32_t kSteps32[1 << kStepBits] = {0x000000,
+                                              0xb95c2 - 0x100000,
+                                              0x1837f0 - 0x200000,
+                                              0x25fed7 - 0x300000,
+                                              0x3504f3 - 0x400000,
+                                              0x45672a - 0x500000,
+                                              0x5744fd - 0x600000,
+                                              0x6ac0c7 - 0x700000};
+
 bool IsF32(const Value* x) { return x->getType()->getScalarType()->isFloatTy(); }
 
-/// What e^x needs to know of a float type. `magic` shifts an integer into the low mantissa bits.
+/// What e^x needs to know of a float type, as 2^(k / 2^steps) e^r. `magic` shifts an integer into the low mantissa
+/// bits.
 struct ExpTraits {
   double magic, log2e, ln2_hi, ln2_lo, x_min, x_max, unit_min, tiny;
   int mantissa_bits, bias;
   int sigmoid_shift;      // Keeps 2^n normal for all of sigmoid's n, see EmitSigmoid.
   double sigmoid_max;     // Sigmoid is 1 above and 0 below -x_min.
-  std::span<const double> q;  // (e^r - 1 - r) / r^2 on |r| <= ln(2)/2
+  int steps;              // Bits of k that powers of two between 1 and 2 are looked up by.
+  std::span<const double> q;  // (e^r - 1 - r) / r^2 on |r| <= ln(2)/2 / 2^steps
 };
 
 constexpr double kExpQ32[] = {0x1p-1, 0x1.5554acp-3, 0x1.555484p-5, 0x1.122b90p-7, 0x1.6d9d7ap-10};
+constexpr double kExpStepQ32[] = {0x1.000896p-1, 0x1.5560f4p-3};
 constexpr double kExpQ64[] = {0x1.0000000000000p-1,  0x1.5555555555559p-3,  0x1.555555555555ap-5,
                               0x1.111111110f5e4p-7,  0x1.6c16c16c14384p-10, 0x1.a01a01b05fba6p-13,
                               0x1.a01a01b11fd71p-16, 0x1.71ddf6c644deap-19, 0x1.27e4c4876c990p-22,
                               0x1.af61f8c44d7a0p-26, 0x1.1f97544513c37p-29};
 constexpr ExpTraits kExp32 = {
-    0x1.8p23, 0x1.715476p+0, 0x1.62e430p-1, -0x1.05c610p-29, -104, 89, -88.03, 0x1p-30, 23, 127, 24, 70, kExpQ32};
+    0x1.8p23, 0x1.715476p+0, 0x1.62e430p-1, -0x1.05c610p-29, -104, 89, -88.03, 0x1p-30, 23, 127, 24, 70, 0, kExpQ32};
+/// In eighths of a power of two: three steps less of a polynomial for a permutation of one register.
+constexpr ExpTraits kExpStep32 = {
+    0x1.8p23, 0x1.715476p+3, 0x1.62e430p-4, -0x1.05c610p-32, -104, 89, -88.03, 0x1p-30, 23, 127, 24,
+    70,       kStepBits,     kExpStepQ32};
+/// The same with one more term, where what follows leaves less room for errors.
+constexpr double kExpFineQ32[] = {0x1p-1, 0x1.555c7cp-3, 0x1.554834p-5};
+constexpr ExpTraits kExpFine32 = [] {
+  ExpTraits traits = kExpStep32;
+  traits.q = kExpFineQ32;
+  return traits;
+}();
 constexpr ExpTraits kExp64 = {0x1.8p52,
                               0x1.71547652b82fep+0,
                               0x1.62e42fefa39efp-1,
@@ -46,9 +72,12 @@ constexpr ExpTraits kExp64 = {0x1.8p52,
                               1023,
                               54,
                               600,
+                              0,
                               kExpQ64};
 
 const ExpTraits& ExpTraitsOf(const Value* x) { return IsF32(x) ? kExp32 : kExp64; }
+/// Of functions that are not near zero where e^x is near one: a factor that was looked up is rounded.
+const ExpTraits& SteppedTraitsOf(const Value* x) { return IsF32(x) ? kExpStep32 : kExp64; }
 
 /// Comparisons are written so that a NaN falls through to `x`.
 Value* AtMost(Builder& code, Value* x, double high) {
@@ -61,23 +90,23 @@ Value* AtLeast(Builder& code, Value* x, double low) {
 }
 Value* Clamp(Builder& code, Value* x, double low, double high) { return AtLeast(code, AtMost(code, x, high), low); }
 
-/// e^(factor * x) = 2^n * e^(factor * r), the factor a power of two or its negative. The lowest
-/// bits of `shifted` are n + offset, so that one shift makes a power of two of them.
+/// e^(factor * x) = 2^n * e^(factor * r), the factor a power of two or its negative, n a multiple of 2^-steps. The
+/// lowest bits of `shifted` are (n + offset) 2^steps, so that one shift makes a power of two of them.
 struct ExpParts {
+  const ExpTraits& traits;
   Value* shifted;
   Value* r;
   double factor;
 };
 
-ExpParts ReduceExp(Builder& code, Value* x, double factor, int offset) {
-  const ExpTraits& t = ExpTraitsOf(x);
-  Value* magic = code.F(x, t.magic + offset);
+ExpParts ReduceExp(Builder& code, const ExpTraits& t, Value* x, double factor, int offset) {
+  Value* magic = code.F(x, t.magic + offset * (1 << t.steps));
   Value* shifted = code.Fma(x, code.F(x, factor * t.log2e), magic);
   Value* n = code.CreateFSub(shifted, magic);
   Value* r = code.Fma(n, code.F(x, -t.ln2_hi / factor), x);
   r = code.Fma(n, code.F(x, -t.ln2_lo / factor), r);
   llvm::Type* integer = Builder::Like(x, IsF32(x) ? code.getInt32Ty() : static_cast<llvm::Type*>(code.getInt64Ty()));
-  return {code.CreateBitCast(shifted, integer), r, factor};
+  return {t, code.CreateBitCast(shifted, integer), r, factor};
 }
 
 /// e^(factor * r) - 1 with coefficients that have taken up the factor.
@@ -85,7 +114,7 @@ Value* ExpPolynomial(Builder& code, const ExpParts& parts) {
   Value* r = parts.r;
   std::vector<double> coefs;
   double power = parts.factor;
-  for (const double q : ExpTraitsOf(r).q) coefs.push_back(q * (power *= parts.factor));
+  for (const double q : parts.traits.q) coefs.push_back(q * (power *= parts.factor));
   Value* square = code.CreateFMul(r, r);
   Value* linear = r;
   if (parts.factor == -1) linear = code.CreateFNeg(r);
@@ -93,17 +122,20 @@ Value* ExpPolynomial(Builder& code, const ExpParts& parts) {
   return code.Fma(code.PairedPolynomial(r, square, coefs), square, linear);
 }
 
-/// 2^(n + offset - bias) of `shifted`.
+/// The bits of 2^(n + offset - bias), which is a float where its exponent is one.
+Value* BitsOfPower(Builder& code, const ExpParts& parts) {
+  Value* shifted = parts.shifted;
+  Value* exponent = code.CreateShl(shifted, code.I(shifted, parts.traits.mantissa_bits - parts.traits.steps));
+  return parts.traits.steps == 0 ? exponent : code.CreateAdd(exponent, code.OneOfEight(kSteps32, shifted));
+}
 Value* PowerOfTwo(Builder& code, const ExpParts& parts) {
-  const ExpTraits& t = ExpTraitsOf(parts.r);
-  Value* exponent = code.CreateShl(parts.shifted, code.I(parts.shifted, t.mantissa_bits));
-  return code.CreateBitCast(exponent, parts.r->getType());
+  return code.CreateBitCast(BitsOfPower(code, parts), parts.r->getType());
 }
 
 Value* EmitExpm1(Builder& code, Value* x) {
   const ExpTraits& t = ExpTraitsOf(x);
   // Half of the result is formed first: 2^n itself overflows where e^x does not.
-  const ExpParts parts = ReduceExp(code, Clamp(code, x, IsF32(x) ? -20 : -40, t.x_max), 1, t.bias - 1);
+  const ExpParts parts = ReduceExp(code, t, Clamp(code, x, IsF32(x) ? -20 : -40, t.x_max), 1, t.bias - 1);
   Value* p = ExpPolynomial(code, parts);
   Value* half_scale = PowerOfTwo(code, parts);
   Value* half = code.Fma(p, half_scale, code.CreateFSub(half_scale, code.F(x, 0.5)));
@@ -115,8 +147,8 @@ Value* EmitExpm1(Builder& code, Value* x) {
 /// 2^-k / (2^-k + 2^-k e^-x): scaled by 2^-k, e^-x is a normal number until the result leaves the
 /// denormals, so one division serves both tails and keeps their relative accuracy.
 Value* EmitSigmoid(Builder& code, Value* x) {
-  const ExpTraits& t = ExpTraitsOf(x);
-  const ExpParts parts = ReduceExp(code, Clamp(code, x, t.x_min, t.sigmoid_max), -1, t.bias - t.sigmoid_shift);
+  const ExpTraits& t = IsF32(x) ? kExpFine32 : kExp64;
+  const ExpParts parts = ReduceExp(code, t, Clamp(code, x, t.x_min, t.sigmoid_max), -1, t.bias - t.sigmoid_shift);
   Value* scale = code.F(x, std::ldexp(1.0, -t.sigmoid_shift));
   Value* power = PowerOfTwo(code, parts);
   Value* sum = code.Fma(ExpPolynomial(code, parts), power, code.CreateFAdd(power, scale));
@@ -131,7 +163,7 @@ Value* EmitTanh32(Builder& code, Value* x) {
   Value* a = code.Abs(x);
   Value* z = code.CreateFMul(x, x);
   Value* small = code.Fma(code.CreateFMul(z, a), code.Polynomial(z, kTanh32), a);
-  const ExpParts parts = ReduceExp(code, AtMost(code, a, 10), 2, kExp32.bias);
+  const ExpParts parts = ReduceExp(code, kExpStep32, AtMost(code, a, 10), 2, kExpStep32.bias);
   Value* one = code.F(x, 1);
   Value* power = PowerOfTwo(code, parts);
   Value* sum = code.Fma(ExpPolynomial(code, parts), power, code.CreateFAdd(power, one));
@@ -167,7 +199,7 @@ Value* EmitErf32(Builder& code, Value* x) {
   Value* shifted = code.CreateFAdd(exponent, magic);
   Value* f = code.CreateFSub(exponent, code.CreateFSub(shifted, magic));
   Value* bits = code.CreateBitCast(shifted, Builder::Like(x, code.getInt32Ty()));
-  Value* scale = PowerOfTwo(code, {bits, x, 1});
+  Value* scale = PowerOfTwo(code, {kExp32, bits, x, 1});
   Value* grown = code.PairedPolynomial(f, code.CreateFMul(f, f), kExp2Rough32);
   Value* big = code.Fma(code.CreateFNeg(grown), scale, code.F(x, 1));
   Value* is_small = code.CreateFCmpOLT(a, code.F(x, 0.875));
@@ -320,24 +352,25 @@ Value* EmitIn64(Builder& code, ScalarOp op, Value* a, Value* b) {
 }  // namespace
 
 Value* EmitExp(Builder& code, Value* x, Value* tail) {
-  const ExpTraits& t = ExpTraitsOf(x);
-  ExpParts parts = ReduceExp(code, Clamp(code, x, t.x_min, t.x_max), 1, 2 * t.bias);
+  const ExpTraits& t = SteppedTraitsOf(x);
+  ExpParts parts = ReduceExp(code, t, Clamp(code, x, t.x_min, t.x_max), 1, 2 * t.bias);
   if (tail != nullptr) parts.r = code.CreateFAdd(parts.r, tail);
   // Two factors: 2^n alone leaves the range of normal numbers before e^x leaves the denormals.
   // Half of n + 2 bias, rounded down, is one biased exponent; what remains is the other.
   Value* bits = parts.shifted;
-  Value* first = code.CreateShl(bits, code.I(bits, t.mantissa_bits - 1));
-  first = code.CreateAnd(first, code.I(bits, -(int64_t{1} << t.mantissa_bits)));
-  Value* both = code.CreateShl(bits, code.I(bits, t.mantissa_bits));
-  Value* second = code.CreateSub(both, first);
-  Value* scale = code.CreateBitCast(first, x->getType());
+  Value* both = BitsOfPower(code, parts);
+  Value* first = code.CreateShl(bits, code.I(bits, t.mantissa_bits - t.steps - 1));
+  const int64_t exponents = -(int64_t{1} << t.mantissa_bits);
+  first = code.CreateAnd(first, code.I(bits, exponents));
+  Value* second = code.CreateSub(code.CreateAnd(both, code.I(bits, exponents)), first);
+  Value* scale = code.CreateBitCast(code.CreateSub(both, second), x->getType());
   Value* result = code.Fma(ExpPolynomial(code, parts), scale, scale);
   return code.CreateFMul(result, code.CreateBitCast(second, x->getType()));
 }
 
 Value* EmitExpOfNonPositive(Builder& code, Value* x) {
-  const ExpTraits& t = ExpTraitsOf(x);
-  const ExpParts parts = ReduceExp(code, AtLeast(code, x, t.unit_min), 1, t.bias);
+  const ExpTraits& t = SteppedTraitsOf(x);
+  const ExpParts parts = ReduceExp(code, t, AtLeast(code, x, t.unit_min), 1, t.bias);
   Value* power = PowerOfTwo(code, parts);
   return code.Fma(ExpPolynomial(code, parts), power, power);
 }

@@ -68,6 +68,13 @@ Value* Widen(Builder& code, Typed from) {
   Value* v = from.value;
   if (guards::IsFloat8(from.dtype)) return WidenFloat8(code, from);
   if (from.dtype == DType::kF16) return HalfBitsToFloat(code, v);
+  if (code.even_first && v->getType()->isVectorTy()) {
+    auto* pairs = llvm::FixedVectorType::get(code.getInt32Ty(), Builder::LanesOf(v) / 2);
+    Value* both = code.CreateBitCast(v, pairs);
+    Value* odd = code.CreateAnd(both, code.I(both, -0x10000));
+    return code.CreateBitCast(code.Join({code.CreateShl(both, code.I(both, 16)), odd}),
+                              Builder::Like(v, code.getFloatTy()));
+  }
   v = code.CreateZExt(v, Builder::Like(v, code.getInt32Ty()));
   return code.CreateBitCast(code.CreateShl(v, code.I(v, 16)), Builder::Like(v, code.getFloatTy()));
 }
@@ -120,6 +127,7 @@ Value* NarrowByInstruction(Builder& code, Value* v) {
     }
     narrow = std::move(wide);
   }
+  if (code.even_first) narrow[0] = code.Interleaved(narrow[0]);
   llvm::BasicBlock* fast_end = code.GetInsertBlock();
   code.CreateBr(after);
   code.SetInsertPoint(after);
@@ -139,7 +147,12 @@ Value* RoundToBF16(Builder& code, Value* v) {
   Value* rounded = code.CreateLShr(code.CreateAdd(bits, round), code.I(bits, 16));
   Value* quiet = code.CreateOr(high, code.I(bits, 0x40));
   Value* result = code.CreateSelect(code.IsNan(v), quiet, rounded);
-  return code.CreateTrunc(result, Builder::Like(v, code.getInt16Ty()));
+  llvm::Type* type = Builder::Like(v, code.getInt16Ty());
+  if (!code.even_first || !v->getType()->isVectorTy()) return code.CreateTrunc(result, type);
+  const unsigned half = Builder::LanesOf(v) / 2;
+  Value* even = code.CreateShuffleVector(result, LanesFrom(0, half));
+  Value* odd = code.CreateShuffleVector(result, LanesFrom(half, half));
+  return code.CreateBitCast(code.CreateOr(even, code.CreateShl(odd, code.I(odd, 16))), type);
 }
 
 Value* Narrow(Builder& code, Value* v, DType to) {

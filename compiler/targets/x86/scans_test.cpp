@@ -74,7 +74,7 @@ TEST_P(Scans, AgreeWithTheInterpreter) {
 std::vector<Scan> AllScans() {
   std::vector<Scan> scans;
   constexpr std::pair<DType, DType> kTypes[] = {
-      {DType::kF32, DType::kF32}, {DType::kF32, DType::kF64}, {DType::kF64, DType::kF64}, {DType::kBF16, DType::kF64},
+      {DType::kF32, DType::kF32}, {DType::kF32, DType::kF64}, {DType::kF64, DType::kF64}, {DType::kBF16, DType::kF32},
       {DType::kU8, DType::kU8},   {DType::kI32, DType::kI32}, {DType::kI8, DType::kI64},  {DType::kI64, DType::kI64}};
   for (const ScalarOp op : {ScalarOp::kScanSum, ScalarOp::kScanProd, ScalarOp::kScanMax, ScalarOp::kScanMin}) {
     for (const auto& [memory, compute] : kTypes) {

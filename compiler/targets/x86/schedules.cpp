@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/targets/x86/schedules.h"
 
+#include "compiler/targets/x86/lane_order.h"
+
 #include <algorithm>
 
 namespace ingot::compiler::x86 {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/targets/x86/lane_order.h"
 #include "compiler/targets/x86/squares.h"
 #include "compiler/targets/x86/tiles.h"
 
@@ -19,7 +20,8 @@ Dim RowBufferBytes(const loop::Kernel& kernel, const loop::Schedule& schedule, u
     return tile.columns * Dim(tile.rows * size);
   }
   const int64_t rows = std::max(1U, schedule.row_lanes);
-  return kernel.row_buffers[row_buffer].extent * Dim(rows * size);
+  const Dim padding(RowBufferPadding(kernel, schedule, row_buffer, unit));
+  return (kernel.row_buffers[row_buffer].extent + padding) * Dim(rows * size);
 }
 
 /// Rounding up is no polynomial: a symbolic extent counts with the most it can add.

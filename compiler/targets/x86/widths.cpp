@@ -6,9 +6,11 @@
 
 #include "compiler/loop/ops.h"
 #include "compiler/loop/varying.h"
+#include "compiler/targets/x86/turn.h"
 
 namespace ingot::compiler::x86 {
 
+using guards::DType;
 using loop::Id;
 using loop::Inst;
 using loop::ScalarOp;
@@ -86,20 +88,22 @@ unsigned RowLanes(const loop::Kernel& kernel, const VectorUnit& unit) {
 
 loop::LoopSchedule WidthsOf(const loop::Kernel& kernel, const loop::Block& block, const VectorUnit& unit) {
   const std::vector<bool> varying = loop::VaryingOverJ(kernel, block);
+  const std::optional<Turn> turn = TurnOf(kernel, block);
   size_t widest = 1;
   bool is_heavy = false;
   bool is_wide = false;
   bool reduces = false;
-  bool narrows = false;
+  bool converts = false;
   for (const Id id : block.insts) {
-    if (!varying[id]) continue;
+    if (!varying[id] || (turn && turn->Settles(id))) continue;
     const Inst& inst = kernel.insts[id];
     widest = std::max(widest, guards::SizeOf(inst.dtype));
     for (const Id arg : inst.args) widest = std::max(widest, guards::SizeOf(kernel.insts[arg].dtype));
     is_heavy |= IsHeavy(inst);
     is_wide |= IsHeavy(inst) && !StaysIn32(inst);
     reduces |= loop::IsReduce(inst.op);
-    narrows |= inst.op == ScalarOp::kCast && inst.dtype == guards::DType::kBF16;
+    const bool is_cast = inst.op == ScalarOp::kCast;
+    converts |= is_cast && (inst.dtype == DType::kBF16 || kernel.insts[inst.args[0]].dtype == DType::kBF16);
   }
   // 8-byte elements take two registers: most such loops mix them with 4-byte ones.
   loop::LoopSchedule widths;
@@ -110,8 +114,8 @@ loop::LoopSchedule WidthsOf(const loop::Kernel& kernel, const loop::Block& block
   // chains side by side, instruction by instruction, where copies would come one after the other.
   const bool is_short = block.extent.is_const() && block.extent.const_value() < 2 * widths.lanes;
   if (is_heavy && !is_wide && widest == 4 && !is_short) widths.lanes *= 2;
-  // One instruction rounds two registers to bf16.
-  if (narrows && unit.narrows_bf16 && !is_heavy && widest == 4 && !is_short) {
+  // Two registers make one of bf16, see lane_order.h.
+  if (converts && !is_heavy && widest == 4 && !is_short) {
     widths.lanes *= 2;
     widths.unroll = std::max(1U, widths.unroll / 2);
   }

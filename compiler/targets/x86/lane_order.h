@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "compiler/loop/kernel.h"
+#include "compiler/loop/schedule.h"
+#include "compiler/targets/x86/vector_unit.h"
+
+namespace ingot::compiler::x86 {
+
+/// By block: whether the lanes of its vectors hold even j first and odd j behind them. Two neighbours in bf16 are the
+/// halves of 32 bits, so that each half is widened by one instruction where it stands, and rounded back likewise. Only
+/// loops that treat all lanes alike may, and what they hand on in a row buffer stays in that order.
+std::vector<bool> EvenLanesFirst(const loop::Kernel& kernel, const loop::Schedule& schedule, const VectorUnit& unit);
+
+/// Elements that a row buffer needs behind its extent: those of a vector that the row's end cuts off.
+int64_t RowBufferPadding(const loop::Kernel& kernel, const loop::Schedule& schedule, uint32_t row_buffer,
+                         const VectorUnit& unit);
+
+}  // namespace ingot::compiler::x86
