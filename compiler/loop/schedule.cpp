@@ -28,7 +28,8 @@ std::string Print(const Schedule& schedule) {
     }
     add(fmt::format("contract {}: lanes {}, registers {}x{}, depth {}", i, lanes, one.rows, one.columns,
                     all_or(one.depth)));
-    if (one.is_in_turn) text += ", columns in turn";
+    if (one.in_turn != 0)
+      text += fmt::format(", {}columns in turn", one.in_turn == 1 ? "" : fmt::format("{} ", one.in_turn));
     const ContractionSchedule::Turned& turned = one.turned;
     if (turned.from == 0) continue;
     text += fmt::format(", from {} rows turned over with registers {}x{}, depth {}", turned.from, turned.rows,
@@ -80,10 +81,10 @@ Status Check(const Kernel& kernel, const Schedule& schedule) {
       if (k >= block.depths.size() || !block.depths[k].is_const()) return refuse("unrolls a k of unknown extent");
       if (one.lanes == ContractionSchedule::Lanes::kDepth && k == one.lane_depth) return refuse("unrolls its lanes");
     }
-    if (one.is_in_turn && (one.rows != 1 || one.lanes != ContractionSchedule::Lanes::kDepth)) {
-      return refuse("columns in turn for several rows");
-    }
     if (one.rows == 0 || one.columns == 0 || one.depth < 0) return refuse("registers of nothing");
+    if (one.in_turn != 0 && (one.lanes != ContractionSchedule::Lanes::kDepth || one.columns % one.in_turn != 0)) {
+      return refuse("columns that have no turn");
+    }
     if (one.turned.rows == 0 || one.turned.columns == 0 || one.turned.depth < 0) return refuse("squares of nothing");
     const auto form = ContractionOf(kernel, block);
     const bool is_guarded = form && form->left.is_guarded;

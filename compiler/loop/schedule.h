@@ -34,7 +34,7 @@ struct ContractionSchedule {
   /// One bit for each k whose few steps are taken side by side, on what was read once. The others are loops, the one
   /// along the lanes innermost.
   unsigned unrolled = 0;
-  bool is_in_turn = false;  ///< kDepth, one row: each column is read to its end before the next is
+  unsigned in_turn = 0;     ///< kDepth: so many columns are read to their end before the next are; 0: the tile's are
   bool unrolls(size_t depth) const { return (unrolled >> depth & 1U) != 0; }
 
   /// The way of tasks with many rows: columns of the right operand, which lie along k, are decoded and turned over,

@@ -135,9 +135,10 @@ llvm::Value* Builder::AllOf(Value* mask) {
   return CreateICmpEQ(bits, llvm::Constant::getAllOnesValue(bits->getType()));
 }
 
-void Builder::Prefetch(Value* at) {
-  constexpr int kRead = 0, kKeep = 3, kData = 1;
-  CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, {at, getInt32(kRead), getInt32(kKeep), getInt32(kData)});
+void Builder::Prefetch(Value* at, Keep keep) {
+  constexpr unsigned kRead = 0, kData = 1;
+  const auto where = static_cast<unsigned>(keep);
+  CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, {at, getInt32(kRead), getInt32(where), getInt32(kData)});
 }
 
 llvm::BasicBlock* Builder::NewBlock(const char* name) {

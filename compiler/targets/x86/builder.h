@@ -70,8 +70,10 @@ class Builder : public llvm::IRBuilder<> {
   Value* AnyOf(Value* mask);
   Value* AllOf(Value* mask);
 
-  /// Asks for the line at `at`, which is about to be read.
-  void Prefetch(Value* at);
+  /// Where a line that was asked for is kept: not beyond its first use, in the second cache, in all of them.
+  enum class Keep : uint8_t { kNot = 0, kSecondCache = 2, kAll = 3 };
+  /// Asks for the line at `at`, which is about to be read. One that is not there is harmless.
+  void Prefetch(Value* at, Keep keep = Keep::kAll);
 
   /// A block after the current one in the same function.
   llvm::BasicBlock* NewBlock(const char* name);

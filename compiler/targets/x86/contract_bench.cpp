@@ -7,11 +7,15 @@
 
 #include <algorithm>
 #include <barrier>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <functional>
-#include <random>
+#include <span>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "compiler/loop/text.h"
 #include "compiler/targets/target.h"
@@ -23,10 +27,10 @@ namespace {
 constexpr int kThreads = 2;
 constexpr size_t kColdBytes = size_t{512} << 20;
 
-/// Least seconds of `work(thread)` on all threads together.
-double Best(int rounds, const std::function<void(int thread, int round)>& work) {
+/// Seconds of each round of `work(thread, round)` on all threads together.
+std::vector<double> Rounds(int rounds, const std::function<void(int thread, int round)>& work) {
   std::barrier gate(kThreads);
-  double best = 1e9;
+  std::vector<double> times;
   const auto run = [&](int thread) {
     for (int i = 0; i < rounds; ++i) {
       gate.arrive_and_wait();
@@ -34,14 +38,18 @@ double Best(int rounds, const std::function<void(int thread, int round)>& work) 
       work(thread, i);
       gate.arrive_and_wait();
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-      if (thread == 0) best = std::min(best, seconds.count());
+      if (thread == 0) times.push_back(seconds.count());
     }
   };
   std::vector<std::thread> pool;
   for (int thread = 1; thread < kThreads; ++thread) pool.emplace_back(run, thread);
   run(0);
   for (std::thread& thread : pool) thread.join();
-  return best;
+  return times;
+}
+
+double Best(int rounds, const std::function<void(int thread, int round)>& work) {
+  return std::ranges::min(Rounds(rounds, work));
 }
 
 #pragma GCC push_options
@@ -76,30 +84,34 @@ double PeakOfBF16() {
   return 2.0 * 32 * 24 * kRounds * kThreads / seconds;
 }
 
-double ReadBandwidth(const std::vector<uint8_t>& memory) {
-  const double seconds = Best(5, [&](int thread, int) {
-    const size_t part = memory.size() / kThreads / 512 * 512;
-    const uint8_t* at = memory.data() + thread * part;
-    __m512i sums[8] = {};
-    for (size_t i = 0; i + 512 <= part; i += 512) {
+/// Reads as fast as that goes: what the processor fetches by itself ends with a page.
+void ReadAll(const uint8_t* at, size_t bytes) {
+  constexpr size_t kAheadBytes = 8192;
+  __m512i sums[8] = {};
+  for (size_t i = 0; i + 512 <= bytes; i += 512) {
 #pragma GCC unroll 8
-      for (int s = 0; s < 8; ++s) sums[s] = _mm512_xor_si512(sums[s], _mm512_loadu_si512(at + i + size_t{64} * s));
+    for (int s = 0; s < 8; ++s) {
+      _mm_prefetch(at + i + kAheadBytes + size_t{64} * s, _MM_HINT_NTA);
+      sums[s] = _mm512_xor_si512(sums[s], _mm512_loadu_si512(at + i + size_t{64} * s));
     }
-    for (auto& sum : sums) asm volatile("" : : "v"(sum));
-  });
-  return static_cast<double>(memory.size()) / seconds;
+  }
+  for (auto& sum : sums) asm volatile("" : : "v"(sum));
 }
 #pragma GCC pop_options
 
 struct Case {
   int64_t m, n, k;
   bool is_bf16, is_transposed;
+  bool is_open = false;   ///< the number of rows is a symbol
   int bits = 0;           ///< of weights that are integers, in groups that have a scale each
   int64_t group = 0;
   bool has_zeros = false;
 
   int64_t ElementBytes() const { return is_bf16 ? 2 : 4; }
   int64_t WeightBytes() const { return bits == 0 ? n * k * ElementBytes() : n * k * bits / 8; }
+  /// The text of `count` for each row.
+  std::string Rows(int64_t count) const { return is_open ? fmt::format("{}*s0", count) : std::to_string(m * count); }
+  int Symbols() const { return is_open ? 1 : 0; }
   int64_t Groups() const { return bits == 0 ? 0 : n * (k / group); }
   std::string Name() const {
     const std::string_view type = is_bf16 ? "bf16" : "f32";
@@ -112,15 +124,16 @@ struct Case {
 std::string GroupedTextOf(const Case& c) {
   const bool is_packed = c.bits == 4;
   const int64_t groups = c.k / c.group, width = c.group * c.bits / 8;
-  std::string text = fmt::format("kernel product symbols 0 {{\n  param p0: in {0}[{1}]\n  param p1: in {2}[{3}]\n",
-                                 c.is_bf16 ? "bf16" : "f32", c.m * c.k, is_packed ? "u8" : "i8", c.WeightBytes());
+  std::string text =
+      fmt::format("kernel product symbols {4} {{\n  param p0: in {0}[{1}]\n  param p1: in {2}[{3}]\n",
+                  c.is_bf16 ? "bf16" : "f32", c.Rows(c.k), is_packed ? "u8" : "i8", c.WeightBytes(), c.Symbols());
   text +=
       fmt::format("  param p2: in f32[{0}]\n  param p3: in u8[{0}]\n  param p4: out {1}[{2}]\n  buffer b0: f32[{3}]\n",
-                  c.Groups(), c.is_bf16 ? "bf16" : "f32", c.m * c.n, c.n);
+                  c.Groups(), c.is_bf16 ? "bf16" : "f32", c.Rows(c.n), c.n);
   const std::string k =
       is_packed ? fmt::format("{}*k0 + {}*k1 + k2", c.group, width) : fmt::format("{}*k0 + k1", c.group);
   const std::string byte = fmt::format("{}*j + {}*k0 + {}", groups * width, width, is_packed ? "k2" : "k1");
-  text += fmt::format("  rows [{}]\n  contract [{}, {}, {}] into b0 {{\n", c.m, c.n, groups,
+  text += fmt::format("  rows [{}]\n  contract [{}, {}, {}] into b0 {{\n", c.Rows(1), c.n, groups,
                       is_packed ? fmt::format("2, {}", width) : std::to_string(width));
   text +=
       fmt::format("    %0 = load p0 [{}*i0 + {}] : {}\n    %1 = cast %0 : f32\n", c.k, k, c.is_bf16 ? "bf16" : "f32");
@@ -157,7 +170,7 @@ std::string GroupedTextOf(const Case& c) {
 std::string TextOf(const Case& c) {
   if (c.bits != 0) return GroupedTextOf(c);
   const std::string_view type = c.is_bf16 ? "bf16" : "f32";
-  return fmt::format(R"(kernel product symbols 0 {{
+  return fmt::format(R"(kernel product symbols {8} {{
   param p0: in {3}[{0}]
   param p1: in {3}[{1}]
   param p2: out {3}[{2}]
@@ -177,11 +190,11 @@ std::string TextOf(const Case& c) {
   }}
 }}
 )",
-                     c.m * c.k, c.n * c.k, c.m * c.n, type, c.n, c.m, c.k,
-                     c.is_transposed ? fmt::format("{}*j + k", c.k) : fmt::format("j + {}*k", c.n));
+                     c.Rows(c.k), c.n * c.k, c.Rows(c.n), type, c.n, c.Rows(1), c.k,
+                     c.is_transposed ? fmt::format("{}*j + k", c.k) : fmt::format("j + {}*k", c.n), c.Symbols());
 }
 
-Status Run(const Case& c, const TargetSpec& target, double peak, double bandwidth) {
+Status Run(const Case& c, const TargetSpec& target, double peak) {
   TRY_ASSIGN(const loop::Kernel kernel, loop::Parse(TextOf(c)));
   const auto before = std::chrono::steady_clock::now();
   TRY_ASSIGN(const std::unique_ptr<Target> made, Target::Make(target));
@@ -206,38 +219,72 @@ Status Run(const Case& c, const TargetSpec& target, double peak, double bandwidt
   uint8_t* scales = make(copies * groups * 4 + 1);
   uint8_t* zeros = make(copies * groups + 1);
   uint8_t* result = make(c.m * c.n * size);
-  const int64_t tasks = object.launch.Tasks({});
-  const auto scratch_bytes = static_cast<size_t>(object.launch.scratch_bytes.const_value());
+  const std::vector<int64_t> symbols(c.is_open ? 1 : 0, c.m);
+  const int64_t tasks = object.launch.Tasks(symbols);
+  const auto scratch_bytes = static_cast<size_t>(object.launch.scratch_bytes.Eval(symbols));
   std::vector<uint8_t*> scratch;
   for (int i = 0; i < kThreads; ++i) scratch.push_back(make(scratch_bytes));
-  const int rounds = is_cold ? static_cast<int>(std::min<size_t>(copies, 64)) : 20;
-  double total = 0;
-  const double seconds = Best(rounds, [&](int thread, int round) {
-    const size_t copy = round % copies;
+  const auto part_of = [](int64_t whole, int thread) { return whole * thread / kThreads; };
+  const auto product = [&](int thread, size_t copy) {
     uint8_t* weight = right + copy * weight_bytes;
     void* dense[] = {left, weight, result};
     void* grouped[] = {left, weight, scales + copy * groups * 4, zeros + copy * groups, result};
     void** buffers = c.bits == 0 ? dense : grouped;
-    const IngotCallFrame frame = {buffers, nullptr, tasks * thread / kThreads, tasks * (thread + 1) / kThreads,
+    const IngotCallFrame frame = {buffers, symbols.data(), part_of(tasks, thread), part_of(tasks, thread + 1),
                                   scratch[thread]};
     entry(&frame);
+  };
+  // Memory is as fast as whoever else uses it leaves it: each product that reads it has a loop beside it that reads as
+  // much. Between them lies what no cache keeps.
+  const auto half = copies / 2;
+  const auto read = [&](int thread, size_t copy) {
+    const auto begin = part_of(c.WeightBytes(), thread), end = part_of(c.WeightBytes(), thread + 1);
+    ReadAll(right + (copy + half) % copies * weight_bytes + begin, static_cast<size_t>(end - begin));
+  };
+  const int rounds = is_cold ? static_cast<int>(std::min<size_t>(copies, 64)) : 20;
+  const std::vector<double> times = Rounds(2 * rounds, [&](int thread, int round) {
+    const size_t copy = static_cast<size_t>(round / 2) % copies;
+    if (round % 2 == 0) product(thread, copy);
+    if (round % 2 == 1 && is_cold) read(thread, copy);
   });
-  static_cast<void>(total);
+  std::vector<double> products, reads, shares;
+  for (size_t i = 0; i < times.size(); i += 2) {
+    products.push_back(times[i]);
+    reads.push_back(times[i + 1]);
+    shares.push_back(times[i + 1] / times[i]);
+  }
+  const auto median = [](std::vector<double>& values) {
+    std::ranges::sort(values);
+    return values[values.size() / 2];
+  };
+  const double seconds = is_cold ? median(products) : std::ranges::min(products);
   const double flops = 2.0 * static_cast<double>(c.m * c.n * c.k) / seconds;
-  const size_t all_bytes = weight_bytes + groups * (c.has_zeros ? 5 : 4);
-  const double bytes = static_cast<double>(all_bytes) / seconds;
-  fmt::print(
-      "{:5}x{:5}x{:5} {:18}  {:7.3f} ms  {:6.0f} GFLOP/s ({:3.0f} %)  {:5.1f} GB/s ({:3.0f} %)  compile {:.1f} ms  "
-      "{}\n",
-      c.m, c.n, c.k, c.Name(), 1e3 * seconds, 1e-9 * flops, 100 * flops / peak, 1e-9 * bytes, 100 * bytes / bandwidth,
-      1e3 * compile.count(), loop::Print(schedule));
+  fmt::print("{:5}x{:5}x{:5} {:18}  {:7.3f} ms  {:6.0f} GFLOP/s ({:3.0f} %)", c.m, c.n, c.k, c.Name(), 1e3 * seconds,
+             1e-9 * flops, 100 * flops / peak);
+  if (is_cold) {
+    const size_t all_bytes = weight_bytes + groups * (c.has_zeros ? 5 : 4);
+    const double scale = static_cast<double>(all_bytes) / static_cast<double>(weight_bytes);
+    fmt::print("  {:5.1f} GB/s ({:3.0f} %)", 1e-9 * static_cast<double>(all_bytes) / seconds,
+               100 * scale * median(shares));
+  }
+  fmt::print("  compile {:.1f} ms  {}\n", 1e3 * compile.count(), loop::Print(schedule));
   for (uint8_t* one : scratch) std::free(one);
   for (uint8_t* one : {left, right, scales, zeros, result}) std::free(one);
   return {};
 }
 
-/// `only_integers`: weights of few bits alone.
-Status RunAll(bool only_integers) {
+/// What to measure; nothing given: all of it.
+struct Choice {
+  std::vector<int64_t> rows;
+  std::vector<std::string> types;  ///< f32, bf16, int8, int4
+  bool is_open = false;  ///< the number of rows is unknown when code is made
+};
+
+bool Has(const std::vector<std::string>& chosen, std::string_view type) {
+  return chosen.empty() || std::ranges::find(chosen, type) != chosen.end();
+}
+
+Status RunAll(const Choice& choice) {
   TRY_ASSIGN(const TargetSpec target, TargetSpec::Host());
   const auto has = [&](const char* feature) {
     return std::ranges::find(target.features, feature) != target.features.end();
@@ -245,31 +292,27 @@ Status RunAll(bool only_integers) {
   if (!has("avx512f")) return Error(Code::kUnsupported, "roofs are measured with AVX-512 here");
   const double f32 = PeakOfF32();
   const double bf16 = has("avx512_bf16") ? PeakOfBF16() : f32;
-  double bandwidth = 0;
-  {
-    const std::vector<uint8_t> memory(kColdBytes, 1);
-    bandwidth = ReadBandwidth(memory);
-  }
-  fmt::print("{} threads: {:.0f} GFLOP/s f32, {:.0f} GFLOP/s bf16, {:.1f} GB/s read\n", kThreads, 1e-9 * f32,
-             1e-9 * bf16, 1e-9 * bandwidth);
+  fmt::print("{} threads: {:.0f} GFLOP/s f32, {:.0f} GFLOP/s bf16\n", kThreads, 1e-9 * f32, 1e-9 * bf16);
   const std::pair<int64_t, int64_t> kShapes[] = {{1024, 1024}, {2816, 1024}, {1024, 2816}, {32000, 1024}};
-  for (const int64_t m : {1, 8, 128}) {
+  const auto rows_or = [&](std::vector<int64_t> all) { return choice.rows.empty() ? all : choice.rows; };
+  for (const int64_t m : rows_or({1, 8, 128})) {
     for (const auto& [n, k] : kShapes) {
       if (m > 1 && n != 2816) continue;
       for (const int bits : {8, 4}) {
+        if (!Has(choice.types, bits == 8 ? "int8" : "int4")) continue;
         for (const int64_t group : {int64_t{32}, int64_t{64}, k})
-          TRY(Run({m, n, k, false, true, bits, group}, target, f32, bandwidth));
-        TRY(Run({m, n, k, true, true, bits, 64, true}, target, f32, bandwidth));
+          TRY(Run({m, n, k, false, true, choice.is_open, bits, group}, target, f32));
+        TRY(Run({m, n, k, true, true, choice.is_open, bits, 64, true}, target, f32));
       }
     }
   }
   for (const bool is_bf16 : {false, true}) {
-    if (only_integers) break;
+    if (!Has(choice.types, is_bf16 ? "bf16" : "f32")) continue;
     for (const bool is_transposed : {true, false}) {
-      for (const int64_t m : {1, 4, 8, 128, 512}) {
+      for (const int64_t m : rows_or({1, 4, 8, 128, 512})) {
         for (const auto& [n, k] : kShapes) {
-          if (m == 512 && n == 32000) continue;
-          TRY(Run({m, n, k, is_bf16, is_transposed}, target, is_bf16 ? bf16 : f32, bandwidth));
+          if (m >= 512 && n == 32000) continue;
+          TRY(Run({m, n, k, is_bf16, is_transposed, choice.is_open}, target, is_bf16 ? bf16 : f32));
         }
       }
     }
@@ -280,9 +323,24 @@ Status RunAll(bool only_integers) {
 }  // namespace
 }  // namespace ingot::compiler
 
-/// ingot-contract-bench [integers]
+/// ingot-contract-bench [open] [ROWS|f32|bf16|int8|int4]...
 int main(int argc, char** argv) {
-  const auto status = ingot::compiler::RunAll(argc > 1 && std::string_view(argv[1]) == "integers");
+  ingot::compiler::Choice choice;
+  for (const std::string_view word : std::span(argv, static_cast<size_t>(argc)).subspan(1)) {
+    int64_t rows = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), rows);
+    if (error == std::errc() && end == word.data() + word.size() && rows > 0) {
+      choice.rows.push_back(rows);
+    } else if (word == "open") {
+      choice.is_open = true;
+    } else if (word == "f32" || word == "bf16" || word == "int8" || word == "int4") {
+      choice.types.emplace_back(word);
+    } else {
+      fmt::print(stderr, "{}: neither a number of rows nor open, f32, bf16, int8 or int4\n", word);
+      return 2;
+    }
+  }
+  const auto status = ingot::compiler::RunAll(choice);
   if (!status) fmt::print(stderr, "{}\n", status.error().ToText());
   return status ? 0 : 1;
 }

@@ -147,20 +147,26 @@ class KernelLowering {
   Value* AddProduct(const Contract& c, Value* left, Value* right, Value* sum);
   void StoreFolded(const Contract& c, std::vector<Value*> sums, Value* row, Value* column, Value* first_k);
   Value* StageOf(llvm::Type* vector);
+  void FetchNextColumns(const Contract& c, Value* row, Value* column, Value* first_k, int64_t width);
+  Status StoreStaged(const Contract& c, Value* row, Value* column, Value* first_k);
   void StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead, Value* first_k);
   void StoreTile(const Contract& c, std::span<Value* const> sums, Value* row, Value* column, Value* first_k);
 
-  // lower_row.cpp: contractions of one row.
+  // lower_row.cpp: contractions of few rows.
   bool LiesAsRead(const Contract& c) const;
-  Value* KeptAt(const Contract& c);
+  Value* KeptAt(const Contract& c, Value* row);
   static int64_t StraightSteps(const Contract& c);
-  Status KeepRow(Contract& c);
+  Status KeepRows(Contract& c);
+  Status KeepRow(Contract& c, Value* row);
   Value* KeptVector(const Contract& c, const Line& left, size_t lane, Value* mask);
+  int64_t BytesAhead(const Contract& c, const loop::Inst& load, size_t lane) const;
+  void TouchAhead(const Contract& c, const Line& right, size_t lane);
   void FetchAhead(const Contract& c, const Line& right, size_t lane, int64_t count);
-  Status SumAlongLanes(Contract& c, const Line& left, const Line& right, Value* first_k, Value* end_k,
-                       Accumulators& running);
-  Result<Value*> SumOfColumn(Contract& c, const Line& left, const Line& right, Value* first_k, Value* end_k);
-  Status ContractRow(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  Status SumAlongLanes(Contract& c, std::span<const Line> left, std::span<const Line> right, Value* first_k,
+                       Value* end_k, Accumulators& running);
+  Result<std::vector<Value*>> SumsOfColumns(Contract& c, std::span<const Line> left, std::span<const Line> right,
+                                            Value* first_k, Value* end_k);
+  Status ContractInTurn(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
   // lower_reach.cpp: the parts of loops that rows have a use for.
   using Range = std::pair<Value*, Value*>;
   Range Within(const loop::Reach& reach, Value* first, Value* end);
@@ -198,7 +204,7 @@ class KernelLowering {
   void ForEachUnrolled(Contract& c, const std::function<void()>& body);
   Value* FoldSums(std::vector<Value*> sums, unsigned lanes);
   std::vector<Value*> Neighbours(Value* first, Value* end, unsigned count);
-  std::vector<Line> LinesOfRows(const Contract& c, Value* row);
+  std::vector<Line> LinesOfRows(const Contract& c, Value* row, unsigned count);
   std::vector<Line> LinesOfColumns(const Contract& c, Value* column, Value* end, unsigned count);
   static Line AheadOf(const Contract& c, Line line, unsigned vector);
 

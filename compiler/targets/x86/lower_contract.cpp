@@ -231,7 +231,8 @@ Status KernelLowering::LowerOneWay(Contract c) {
   c.ks.resize(block.depths.size());
   // Of one row the registers suffice for sums that are scaled as a whole.
   constexpr unsigned kScaledSumsMax = 8;
-  if (tile.lanes == Lanes::kDepth && c.pairs == Pairs::kNone && tile.rows * tile.columns <= kScaledSumsMax) {
+  const bool may_scale = tile.in_turn != 0 || tile.rows * tile.columns <= kScaledSumsMax;
+  if (tile.lanes == Lanes::kDepth && c.pairs == Pairs::kNone && may_scale) {
     c.left = FactorsOf(c, c.form.left);
     c.right = FactorsOf(c, c.form.right);
   } else {
@@ -255,7 +256,7 @@ Status KernelLowering::LowerOneWay(Contract c) {
   Value* end_column = end_column_ != nullptr ? end_column_ : Evaluate(block.extent);
   const bool has_windows = c.is_turned && GoesByWindows(kernel_, c.form);
   Value* depth = Evaluate(block.depths[c.is_turned && !has_windows ? 0 : tile.lane_depth]);
-  if (tile.is_in_turn) TRY(KeepRow(c));
+  if (tile.in_turn != 0) TRY(KeepRows(c));
   if (has_windows) BeginWindows(c);
   Accumulators none;
   const int64_t columns = tile.lanes == Lanes::kDepth ? tile.columns : int64_t{tile.columns} * c.lanes;
@@ -274,10 +275,11 @@ Status KernelLowering::LowerOneWay(Contract c) {
         TRY(TurnColumns(c, column, end_column, first_k, end_k));
       }
       const std::function<Status(Value*, Accumulators&)> tile_at = [&](Value* row, Accumulators&) {
+        if (tile.in_turn == 0 && !has_windows) FetchNextColumns(c, row, column, first_k, columns);
         if (c.bounds_depth()) FindReachOfRows(c, row, {first_k, end_k}, c.step);
         if (has_windows) return ContractWindows(c, row, column, first_k, end_k);
         if (c.is_turned) return ContractTurned(c, row, column, first_k, end_k);
-        if (tile.is_in_turn) return ContractRow(c, row, column, end_column, first_k, end_k);
+        if (tile.in_turn != 0) return ContractInTurn(c, row, column, end_column, first_k, end_k);
         return tile.lanes == Lanes::kDepth ? ContractAlongDepth(c, row, column, end_column, first_k, end_k)
                                            : ContractAlongColumns(c, row, column, end_column, first_k, end_k);
       };
@@ -378,7 +380,7 @@ Value* KernelLowering::AddProduct(const Contract& c, Value* left, Value* right, 
 Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
                                           Value* end_k) {
   const unsigned rows = c.tile.rows, columns = c.tile.columns;
-  const std::vector<Line> left = LinesOfRows(c, row);
+  const std::vector<Line> left = LinesOfRows(c, row, c.tile.rows);
   const std::vector<Line> right = LinesOfColumns(c, column, end_column, columns);
   const size_t lane = kernel_.rows.size() + 1 + c.tile.lane_depth;
   llvm::Type* vector = code_.TypeOf(c.form.sum, c.lanes);
@@ -443,16 +445,23 @@ Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column
     StoreFolded(c, sums[0].parts, row, column, first_k);
     return {};
   }
-  // Row by row in a loop, by way of memory: LLVM takes more time for shuffles than for all else here.
   Value* stage = StageOf(vector);
   for (size_t i = 0; i < sums[0].parts.size(); ++i) {
     code_.CreateStore(sums[0].parts[i], code_.CreateConstGEP1_64(vector, stage, i));
   }
+  return StoreStaged(c, row, column, first_k);
+}
+
+/// Folds and stores the sums of a register tile that StageOf holds, row by row in a loop: LLVM takes more time for
+/// shuffles than for all else here.
+Status KernelLowering::StoreStaged(const Contract& c, Value* row, Value* column, Value* first_k) {
+  llvm::Type* vector = code_.TypeOf(c.form.sum, c.lanes);
+  Value* stage = StageOf(vector);
   Accumulators none;
-  return CountUp(code_.I64(0), code_.I64(rows), 1, none, [&](Value* r, Accumulators&) -> Status {
-    Value* line = code_.CreateGEP(vector, stage, {code_.CreateMul(r, code_.I64(columns))});
+  return CountUp(code_.I64(0), code_.I64(c.tile.rows), 1, none, [&](Value* r, Accumulators&) -> Status {
+    Value* line = code_.CreateGEP(vector, stage, {code_.CreateMul(r, code_.I64(c.tile.columns))});
     std::vector<Value*> of_row;
-    for (unsigned j = 0; j < columns; ++j) {
+    for (unsigned j = 0; j < c.tile.columns; ++j) {
       of_row.push_back(code_.CreateLoad(vector, code_.CreateConstGEP1_64(vector, line, j)));
     }
     StoreFolded(c, std::move(of_row), code_.CreateAdd(row, r), column, first_k);
@@ -464,7 +473,7 @@ Status KernelLowering::ContractAlongColumns(Contract& c, Value* row, Value* colu
                                             Value* end_k) {
   const unsigned rows = c.tile.rows, vectors = c.tile.columns;
   const size_t lane = kernel_.rows.size();
-  const std::vector<Line> left = LinesOfRows(c, row);
+  const std::vector<Line> left = LinesOfRows(c, row, c.tile.rows);
   const Line right = LinesOfColumns(c, column, end_column, 1)[0];
   llvm::Type* vector = code_.TypeOf(c.form.sum, c.lanes);
   Accumulators sums(1);

@@ -280,10 +280,10 @@ std::vector<Value*> KernelLowering::Neighbours(Value* first, Value* end, unsigne
   return result;
 }
 
-/// Each row from `row` on, for the left operand.
-std::vector<KernelLowering::Line> KernelLowering::LinesOfRows(const Contract& c, Value* row) {
+/// Each of `count` rows from `row` on, for the left operand.
+std::vector<KernelLowering::Line> KernelLowering::LinesOfRows(const Contract& c, Value* row, unsigned count) {
   std::vector<Line> lines;
-  for (Value* at_row : Neighbours(row, end_row_, c.tile.rows)) {
+  for (Value* at_row : Neighbours(row, end_row_, count)) {
     Line& line = lines.emplace_back(Line{at_row, {}});
     line.rows = RowVarsAt(at_row);
     for (size_t n = 0; n < c.left_at.size(); ++n) {

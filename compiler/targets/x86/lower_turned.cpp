@@ -117,7 +117,7 @@ Status KernelLowering::TurnColumns(Contract& c, Value* column, Value* end_column
 /// One register tile of sums, from `row` and `column` on.
 Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k) {
   const unsigned rows = c.tile.rows, vectors = c.tile.columns;
-  const std::vector<Line> left = LinesOfRows(c, row);
+  const std::vector<Line> left = LinesOfRows(c, row, c.tile.rows);
   llvm::Type* vector = llvm::FixedVectorType::get(code_.getFloatTy(), c.lanes);
   llvm::Type* pairs = llvm::FixedVectorType::get(code_.getBFloatTy(), size_t{2} * c.lanes);
   Accumulators sums(1);

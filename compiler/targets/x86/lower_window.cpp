@@ -157,9 +157,7 @@ void KernelLowering::FetchNextPiece(const Contract& c, const WindowPanel& panel,
       // A loop of nothing but fetches cannot fail.
       (void)CountUp(code_.I64(0), code_.I64(lines), 1, none, [&](Value* line, Accumulators&) -> Status {
         Value* there = code_.CreateGEP(code_.getInt8Ty(), at, {code_.CreateMul(line, code_.I64(kLine))});
-        constexpr unsigned kRead = 0, kSecondCache = 2, kData = 1;
-        code_.CreateIntrinsic(llvm::Intrinsic::prefetch, {there->getType()},
-                              {there, code_.getInt32(kRead), code_.getInt32(kSecondCache), code_.getInt32(kData)});
+        code_.Prefetch(there, Builder::Keep::kSecondCache);
         return {};
       });
     }
@@ -199,7 +197,7 @@ Status KernelLowering::ContractWindows(Contract& c, Value* row, Value* column, V
   const unsigned rows = c.tile.rows, vectors = c.tile.columns;
   const size_t cut = c.tile.lane_depth;
   const WindowPanel panel = WindowPanelOf(kernel_, c.form, c.tile, schedule_, unit_);
-  const std::vector<Line> left = LinesOfRows(c, row);
+  const std::vector<Line> left = LinesOfRows(c, row, c.tile.rows);
   const Inst& load = At(c.form.left.root);
   const guards::Dim& coef = load.index.coefs[kernel_.rows.size() + 1 + cut];
   const bool is_in_condition = std::ranges::any_of(

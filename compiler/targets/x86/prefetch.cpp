@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "compiler/loop/ops.h"
-#include "compiler/targets/x86/kernel_lowering.h"
+#include "compiler/targets/x86/contract.h"
 
 namespace ingot::compiler::x86 {
 
@@ -70,6 +70,37 @@ void KernelLowering::EmitPrefetches() {
       code_.Prefetch(code_.CreateConstGEP1_64(code_.getInt8Ty(), at, uint64_t(offset)));
     }
   }
+}
+
+/// Fetches a part of the `width` columns that come after those from `column` on, while these are multiplied: each
+/// register tile of rows does so for some lines. Only where tasks have the first rows do columns come from memory.
+void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* column, Value* first_k, int64_t width) {
+  const size_t lane = kernel_.rows.size() + 1;
+  if (schedule_.column_tile == 0 || c.form.right.loads.size() != 1 || c.form.depths.size() != 1) return;
+  const Inst& load = At(c.form.right.loads[0]);
+  const guards::Dim& apart = load.index.coefs[kernel_.rows.size()];
+  const guards::Dim& extent = c.form.depths[0];
+  if (!load.index.coefs[lane].is_one() || !apart.is_const() || !extent.is_const()) return;
+  const auto size = static_cast<int64_t>(SizeOf(load.dtype));
+  const int64_t depth = c.tile.depth == 0 ? extent.const_value() : std::min(c.tile.depth, extent.const_value());
+  const int64_t lines = (depth * size + kLineBytes - 1) / kLineBytes;
+  const int64_t turns = std::max<int64_t>(1, schedule_.row_tile / c.tile.rows);
+  const int64_t together = (lines * width + turns - 1) / turns;
+  code_.If(code_.CreateICmpSLT(row, code_.I64(schedule_.row_tile)), nullptr, [&]() -> Value* {
+    Value* begin = code_.CreateMul(code_.CreateUDiv(row, code_.I64(c.tile.rows)), code_.I64(together));
+    llvm::Type* element = code_.MemoryTypeOf(load.dtype);
+    Value* next = code_.CreateMul(code_.CreateAdd(column, code_.I64(width)), Evaluate(apart));
+    next = code_.CreateGEP(element, c.right_at[0], {code_.CreateAdd(next, first_k)});
+    Accumulators none;
+    // A loop of nothing but fetches cannot fail.
+    (void)CountUp(begin, code_.CreateAdd(begin, code_.I64(together)), 1, none, [&](Value* n, Accumulators&) -> Status {
+      Value* at = code_.CreateMul(code_.CreateUDiv(n, code_.I64(lines)), code_.I64(apart.const_value() * size));
+      at = code_.CreateAdd(at, code_.CreateMul(code_.CreateURem(n, code_.I64(lines)), code_.I64(kLineBytes)));
+      code_.Prefetch(code_.CreateGEP(code_.getInt8Ty(), next, {at}), Builder::Keep::kSecondCache);
+      return {};
+    });
+    return nullptr;
+  });
 }
 
 }  // namespace ingot::compiler::x86

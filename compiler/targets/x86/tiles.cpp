@@ -20,8 +20,13 @@ namespace {
 
 // Of one row of a panel: eight of them and as many of the other side are half the first cache.
 constexpr int64_t kDepthBytes = 4096;
-// Of columns in turn, whose sums are four times as many: as many additions for each.
+// Of columns in turn, whose sums are four times as many: as many additions for each. What all rows of a register tile
+// read meanwhile stays in the first cache.
 constexpr int64_t kDepthBytesInTurn = 4 * kDepthBytes;
+constexpr int64_t kRowBytesInTurn = 8 * kDepthBytes;
+// Rows whose factors are read beside those of a column from memory: with more of them less of what comes late is
+// hidden.
+constexpr int64_t kRowsInTurn = 4;
 // Rows of a task where there are many: they fill half the second cache.
 constexpr int64_t kRowTile = 64;
 // Where each task turns over what its rows share.
@@ -32,7 +37,7 @@ constexpr int64_t kTypicalColumns = 1024;
 constexpr int64_t kColumnTile = 48;
 // Of few rows: columns that are read once, from memory.
 constexpr int64_t kColumnTileOfFewRows = 32;
-constexpr int64_t kFewRows = 8;
+constexpr int64_t kFewRows = 15;
 // Rows of a matrix that are read side by side where a vector runs along them.
 constexpr int64_t kStreams = 16;
 constexpr int64_t kColumnBytesOfFewRows = 1024;
@@ -154,7 +159,7 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
   const auto form = *loop::ContractionOf(kernel, block);
   if (GoesByWindows(kernel, form)) return WindowTileOf(kernel, block, form, tiled_rows, unit);
   const int64_t rows = KnownRows(kernel);
-  const bool is_wide = unit.bytes == 64;
+  const bool is_few = rows != 0 && rows <= kFewRows, is_wide = unit.bytes == 64;
   tile.turned = TurnedOf(kernel, block, form, unit);
   const auto depth_of_lanes = loop::DepthOfLanes(kernel, form);
   if (depth_of_lanes) {
@@ -162,13 +167,23 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
     tile.lane_depth = static_cast<unsigned>(*depth_of_lanes);
     size_t widest = 1;
     for (const loop::Id load : form.right.loads) widest = std::max(widest, SizeOf(kernel.insts[load].dtype));
-    tile.is_in_turn = rows == 1;
-    tile.depth = (tile.is_in_turn ? kDepthBytesInTurn : kDepthBytes) / static_cast<int64_t>(widest);
-    // As many sums as there are registers, less one row of factors and one more.
-    tile.rows = static_cast<unsigned>(rows == 0 ? 4 : std::min<int64_t>(rows, rows == 5 ? 5 : 4));
-    if (!is_wide) tile.rows = std::min(tile.rows, 3U);
-    constexpr unsigned kColumns[] = {0, 8, 8, 8, 6, 5};
-    tile.columns = is_wide || tile.rows == 1 ? kColumns[tile.rows] : 4;
+    if (is_few || tile.turned.from > 1) {
+      const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone;
+      const int64_t most = decodes && is_wide && rows != 0 ? 2 * kRowsInTurn : kRowsInTurn;
+      const int64_t groups = (rows + most - 1) / most;
+      tile.rows = static_cast<unsigned>(rows == 0 ? most : (rows + groups - 1) / groups);
+      tile.columns = 8;
+      // What is decoded takes longer than memory does, and two columns share what rows read.
+      tile.in_turn = decodes && tile.rows > 2 ? 2 : 1;
+      tile.depth = std::min(kDepthBytesInTurn, kRowBytesInTurn / int64_t{tile.rows});
+    } else {
+      // As many sums as there are registers, less one row of factors and one more.
+      tile.rows = static_cast<unsigned>(rows == 0 ? 4 : std::min<int64_t>(rows, 4));
+      if (!is_wide) tile.rows = std::min(tile.rows, 3U);
+      tile.columns = is_wide ? 6 : 4;
+      tile.depth = kDepthBytes;
+    }
+    tile.depth /= static_cast<int64_t>(widest);
   } else {
     tile.lanes = Lanes::kColumns;
     tile.columns = is_wide ? 4 : 2;
@@ -399,11 +414,13 @@ WindowPanel WindowPanelOf(const loop::Kernel& kernel, const loop::Contraction& c
 guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, const loop::ContractionSchedule& tile,
                        const loop::Schedule& schedule, const VectorUnit& unit) {
   const loop::ContractionSchedule::Turned& turned = tile.turned;
-  if (tile.is_in_turn) {
+  guards::Dim bytes;
+  if (tile.in_turn != 0) {
     const auto size = static_cast<int64_t>(SizeOf(kernel.row_buffers[block.into].dtype));
-    return block.Depth() * guards::Dim(size) + guards::Dim(unit.bytes);
+    const int64_t rows = turned.from > 1 ? turned.from - 1 : schedule.row_tile;
+    bytes = (block.Depth() * guards::Dim(size) + guards::Dim(unit.bytes)) * guards::Dim(rows);
   }
-  if (turned.from == 0) return {};
+  if (turned.from == 0) return bytes;
   const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
   guards::Dim depth = turned.depth != 0 ? guards::Dim(turned.depth) * StepsBehindFirst(block) : block.Depth();
   const auto form = *loop::ContractionOf(kernel, block);
@@ -411,7 +428,7 @@ guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, con
     const WindowPanel panel = WindowPanelOf(kernel, form, tile, schedule, unit);
     depth = panel.rows * guards::Dim(panel.pieces);
   }
-  return (depth + guards::Dim(lanes)) * guards::Dim(int64_t{turned.columns} * unit.bytes);
+  return bytes + (depth + guards::Dim(lanes)) * guards::Dim(int64_t{turned.columns} * unit.bytes);
 }
 
 TileBuffer TileBufferOf(const loop::Kernel& kernel, const loop::Schedule& schedule, uint32_t row_buffer,
