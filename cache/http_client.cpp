@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/http_client.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -17,6 +16,7 @@
 #include <unordered_map>
 
 #include "base/mutex.h"
+#include "cache/curl.h"
 #include "cache/waiter.h"
 
 namespace ingot::cache {
@@ -32,6 +32,7 @@ struct Transfer {
   std::atomic<bool> is_abandoned = false;
   std::atomic<uint64_t> placed = 0;
 
+  const Curl* curl = nullptr;
   CURL* easy = nullptr;
   curl_slist* fields = nullptr;
   std::array<char, CURL_ERROR_SIZE> words{};
@@ -67,7 +68,7 @@ size_t OnHeader(char* data, size_t size, size_t count, void* at) {
     // The last of several answers counts: "100 Continue" comes first, or a proxy's.
     head.fields.clear();
     long status = 0;
-    curl_easy_getinfo(transfer.easy, CURLINFO_RESPONSE_CODE, &status);
+    transfer.curl->easy_getinfo(transfer.easy, CURLINFO_RESPONSE_CODE, &status);
     head.status = static_cast<int>(status);
     return line.size();
   }
@@ -128,7 +129,7 @@ std::string_view PlaceOf(std::string_view url) {
 
 Error ErrorOf(const Transfer& transfer, CURLcode code) {
   if (transfer.refusal) return Error(*transfer.refusal).Wrap(PlaceOf(transfer.request.url));
-  const std::string why = transfer.words[0] != 0 ? transfer.words.data() : curl_easy_strerror(code);
+  const std::string why = transfer.words[0] != 0 ? transfer.words.data() : transfer.curl->easy_strerror(code);
   const std::string text = fmt::format("{} {}: {}", transfer.request.method, PlaceOf(transfer.request.url), why);
   switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION:
@@ -157,24 +158,23 @@ class HttpClient::Loop {
   explicit Loop(HttpOptions options) : options_(std::move(options)) {}
 
   Status Start() {
-    static const CURLcode global = curl_global_init(CURL_GLOBAL_DEFAULT);
-    if (global != CURLE_OK) return Error(Code::kUnavailable, "libcurl does not start");
+    TRY_ASSIGN(curl_, Curl::Load());
     if (!options_.ca_file.empty() && access(options_.ca_file.c_str(), R_OK) != 0) {
       return Error(Code::kInvalid, fmt::format("file of authorities {}: {}", options_.ca_file, std::strerror(errno)));
     }
-    multi_ = curl_multi_init();
+    multi_ = curl_->multi_init();
     if (multi_ == nullptr) return Error(Code::kUnavailable, "libcurl has no memory or descriptors left");
     const auto kept = static_cast<long>(options_.connections_max);
-    curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, kept);
-    curl_multi_setopt(multi_, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
+    curl_->multi_setopt(multi_, CURLMOPT_MAXCONNECTS, kept);
+    curl_->multi_setopt(multi_, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
     thread_ = std::thread([this] { Run(); });
     return {};
   }
 
   ~Loop() {
     Stop();
-    for (CURL* easy : idle_) curl_easy_cleanup(easy);
-    if (multi_ != nullptr) curl_multi_cleanup(multi_);
+    for (CURL* easy : idle_) curl_->easy_cleanup(easy);
+    if (multi_ != nullptr) curl_->multi_cleanup(multi_);
   }
 
   /// From here on every transfer ends at once.
@@ -184,7 +184,7 @@ class HttpClient::Loop {
       MutexLock lock(mutex_);
       is_ending_ = true;
     }
-    curl_multi_wakeup(multi_);
+    curl_->multi_wakeup(multi_);
     thread_.join();
   }
 
@@ -193,7 +193,7 @@ class HttpClient::Loop {
       MutexLock lock(mutex_);
       if (!is_ending_) {
         news_.push_back(std::move(transfer));
-        curl_multi_wakeup(multi_);
+        curl_->multi_wakeup(multi_);
         return;
       }
     }
@@ -206,7 +206,7 @@ class HttpClient::Loop {
       MutexLock lock(mutex_);
       someone_left_ = true;
     }
-    curl_multi_wakeup(multi_);
+    curl_->multi_wakeup(multi_);
   }
 
  private:
@@ -223,16 +223,16 @@ class HttpClient::Loop {
         if (!transfer->is_abandoned) Begin(std::move(transfer));
       }
       int running = 0;
-      curl_multi_perform(multi_, &running);
+      curl_->multi_perform(multi_, &running);
       bool has_ended = false;
       int left = 0;
-      while (CURLMsg* const message = curl_multi_info_read(multi_, &left)) {
+      while (CURLMsg* const message = curl_->multi_info_read(multi_, &left)) {
         if (message->msg != CURLMSG_DONE) continue;
         End(message->easy_handle, message->data.result);
         has_ended = true;
       }
       if (has_ended && !waiting_.empty()) continue;
-      curl_multi_poll(multi_, nullptr, 0, kNothingToDo_ms, nullptr);
+      curl_->multi_poll(multi_, nullptr, 0, kNothingToDo_ms, nullptr);
     }
     while (!running_.empty()) {
       const TransferRef transfer = running_.begin()->second;
@@ -269,68 +269,69 @@ class HttpClient::Loop {
   void Begin(TransferRef transfer) {
     CURL* easy = nullptr;
     if (idle_.empty()) {
-      easy = curl_easy_init();
+      easy = curl_->easy_init();
     } else {
       easy = idle_.back();
       idle_.pop_back();
     }
     if (easy == nullptr) return Finish(transfer, Error(Code::kExhausted, "no memory for a transfer"));
     Transfer& t = *transfer;
+    t.curl = curl_;
     t.easy = easy;
     t.header_bytes_max = options_.header_bytes_max;
     for (const auto& [name, value] : t.request.fields) {
-      t.fields = curl_slist_append(t.fields, (name + ": " + value).c_str());
+      t.fields = curl_->slist_append(t.fields, (name + ": " + value).c_str());
     }
-    curl_easy_setopt(easy, CURLOPT_URL, t.request.url.c_str());
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
+    curl_->easy_setopt(easy, CURLOPT_URL, t.request.url.c_str());
+    curl_->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_->easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
     // The path is signed as it is written.
-    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_->easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+    curl_->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     // A name server that does not answer keeps nobody from leaving.
-    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, OpenSocket);
-    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connect_max.count()));
-    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(options_.bytes_per_s_min));
-    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, static_cast<long>(options_.slow_max.count()));
-    if (t.max.count() != 0) curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(t.max.count()));
-    if (!options_.ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, options_.ca_file.c_str());
-    curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 256L << 10);
-    curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, 256L << 10);
-    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, OnHeader);
-    curl_easy_setopt(easy, CURLOPT_HEADERDATA, &t);
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, OnBody);
-    curl_easy_setopt(easy, CURLOPT_WRITEDATA, &t);
-    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, t.words.data());
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, t.fields);
+    curl_->easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+    curl_->easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_->easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, OpenSocket);
+    curl_->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connect_max.count()));
+    curl_->easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(options_.bytes_per_s_min));
+    curl_->easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, static_cast<long>(options_.slow_max.count()));
+    if (t.max.count() != 0) curl_->easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(t.max.count()));
+    if (!options_.ca_file.empty()) curl_->easy_setopt(easy, CURLOPT_CAINFO, options_.ca_file.c_str());
+    curl_->easy_setopt(easy, CURLOPT_BUFFERSIZE, 256L << 10);
+    curl_->easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, 256L << 10);
+    curl_->easy_setopt(easy, CURLOPT_HEADERFUNCTION, OnHeader);
+    curl_->easy_setopt(easy, CURLOPT_HEADERDATA, &t);
+    curl_->easy_setopt(easy, CURLOPT_WRITEFUNCTION, OnBody);
+    curl_->easy_setopt(easy, CURLOPT_WRITEDATA, &t);
+    curl_->easy_setopt(easy, CURLOPT_ERRORBUFFER, t.words.data());
+    curl_->easy_setopt(easy, CURLOPT_HTTPHEADER, t.fields);
     if (t.request.method == "HEAD") {
-      curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+      curl_->easy_setopt(easy, CURLOPT_NOBODY, 1L);
     } else if (t.request.method != "GET") {
       if (t.request.method == "PUT" || t.request.method == "POST") {
-        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(t.request.body.size()));
-        curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
-                         t.request.body.empty() ? "" : reinterpret_cast<const char*>(t.request.body.data()));
+        curl_->easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(t.request.body.size()));
+        curl_->easy_setopt(easy, CURLOPT_POSTFIELDS,
+                           t.request.body.empty() ? "" : reinterpret_cast<const char*>(t.request.body.data()));
       }
-      curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, t.request.method.c_str());
+      curl_->easy_setopt(easy, CURLOPT_CUSTOMREQUEST, t.request.method.c_str());
     }
     if (t.request.signature) {
       const HttpSignature& by = *t.request.signature;
-      curl_easy_setopt(easy, CURLOPT_AWS_SIGV4, fmt::format("aws:amz:{}:{}", by.region, by.service).c_str());
-      curl_easy_setopt(easy, CURLOPT_USERNAME, by.name.c_str());
-      curl_easy_setopt(easy, CURLOPT_PASSWORD, by.secret.c_str());
+      curl_->easy_setopt(easy, CURLOPT_AWS_SIGV4, fmt::format("aws:amz:{}:{}", by.region, by.service).c_str());
+      curl_->easy_setopt(easy, CURLOPT_USERNAME, by.name.c_str());
+      curl_->easy_setopt(easy, CURLOPT_PASSWORD, by.secret.c_str());
     }
     running_.emplace(easy, transfer);
-    if (const CURLMcode added = curl_multi_add_handle(multi_, easy); added != CURLM_OK) {
+    if (const CURLMcode added = curl_->multi_add_handle(multi_, easy); added != CURLM_OK) {
       Release(easy);
-      Finish(transfer, Error(Code::kUnavailable, curl_multi_strerror(added)));
+      Finish(transfer, Error(Code::kUnavailable, curl_->multi_strerror(added)));
     }
   }
 
   void End(CURL* easy, CURLcode code) {
     const TransferRef transfer = running_.at(easy);
     curl_off_t wait_s = 0;
-    if (curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &wait_s) == CURLE_OK) {
+    if (curl_->easy_getinfo(easy, CURLINFO_RETRY_AFTER, &wait_s) == CURLE_OK) {
       transfer->response.retry_after = std::chrono::seconds(std::clamp<curl_off_t>(wait_s, 0, 86'400));
     }
     // An answer without a body has its place too.
@@ -344,17 +345,17 @@ class HttpClient::Loop {
 
   void Release(CURL* easy) {
     const auto at = running_.find(easy);
-    curl_multi_remove_handle(multi_, easy);
+    curl_->multi_remove_handle(multi_, easy);
     // Names and secrets with it.
-    curl_easy_reset(easy);
-    curl_slist_free_all(at->second->fields);
+    curl_->easy_reset(easy);
+    curl_->slist_free_all(at->second->fields);
     at->second->fields = nullptr;
     at->second->easy = nullptr;
     running_.erase(at);
     if (idle_.size() < options_.connections_max) {
       idle_.push_back(easy);
     } else {
-      curl_easy_cleanup(easy);
+      curl_->easy_cleanup(easy);
     }
   }
 
@@ -364,6 +365,7 @@ class HttpClient::Loop {
   }
 
   const HttpOptions options_;
+  const Curl* curl_ = nullptr;
   CURLM* multi_ = nullptr;
   std::thread thread_;
   Mutex mutex_;

@@ -32,7 +32,7 @@ TEST_EXTRA = {"tests", "client", "compiler", "daemon", "cache"}
 FENCES = {
     "RocksDB": (r"rocksdb/", ("cache/",)),
     "libsodium": (r"sodium(\.h|/)", ("cache/",)),
-    "libcurl": (r"curl/", ("cache/http_client",)),
+    "libcurl": (r"curl/", ("cache/curl",)),
     "zstd": (r"zstd\.h", ("cache/",)),
     "LLVM": (r"(llvm|llvm-c|lld)/", ("compiler/targets/x86/",)),
     "CUDA": (r"(cuda\.h|cuda_runtime|nvrtc|nvJitLink)", ("kernels/cuda/", "compiler/targets/nvptx/")),

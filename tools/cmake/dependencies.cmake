@@ -26,6 +26,18 @@ if("compiler" IN_LIST INGOT_FOLDERS)
 endif()
 if("cache" IN_LIST INGOT_FOLDERS)
   find_package(RocksDB 7.8 REQUIRED)
+  # Somebody waits for a daemon to start, and most of that is the loader's, which binds names: it has RocksDB within
+  # (INGOT_STARTS_OFTEN). Sanitizers know the shared library by its name.
+  add_library(ingot_rocksdb INTERFACE)
+  target_link_libraries(ingot_rocksdb INTERFACE RocksDB::rocksdb-shared)
+  if(TARGET RocksDB::rocksdb AND NOT INGOT_SANITIZE)
+    if(NOT TARGET zstd::zstd)  # RocksDB's own search does not look where LLVM's has found it.
+      add_library(zstd::zstd INTERFACE IMPORTED)
+      target_link_libraries(zstd::zstd INTERFACE PkgConfig::libzstd)
+    endif()
+    set_target_properties(ingot_rocksdb PROPERTIES INTERFACE_LINK_LIBRARIES
+      "$<IF:$<BOOL:$<TARGET_PROPERTY:INGOT_STARTS_OFTEN>>,RocksDB::rocksdb,RocksDB::rocksdb-shared>")
+  endif()
   pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium>=1.0.18)
   # The compiled library: in builds with assertions its headers end the process for texts that are no TOML.
   pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus>=3.3)
