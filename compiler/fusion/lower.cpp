@@ -39,21 +39,13 @@ LowerFn FindRule(std::string_view op) {
 
 /// PyTorch moves float8 and converts it; the little that it computes on it has a rounding of its own.
 bool TakesFloat8(std::string_view op) {
-  constexpr std::string_view kPointwise[] = {"aten.clone",
-                                             "aten.contiguous",
-                                             "aten.eq.Tensor",
-                                             "aten.eq.Scalar",
-                                             "aten.ne.Tensor",
-                                             "aten.ne.Scalar",
-                                             "aten.isnan",
-                                             "aten._to_copy",
-                                             "aten.type_as",
-                                             "aten.where.self",
-                                             "aten.where.Scalar",
-                                             "aten.where.ScalarSelf",
-                                             "aten.where.ScalarOther"};
-  return op.starts_with("aten.to.") || std::ranges::find(kPointwise, op) != std::end(kPointwise) ||
-         ViewRules().contains(op) || MoveRules().contains(op);
+  static const OpTable<bool> takers = [] {
+    OpTable<bool> table;
+#define FLOAT8 , true
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return takers.contains(op) || ViewRules().contains(op) || MoveRules().contains(op);
 }
 
 }  // namespace

@@ -28,6 +28,22 @@ TEST(Pointwise, SiluMulIsOneKernel) {
   ExpectNear(run.Get(), want);
 }
 
+// From the nearer end: weights of 0 and 1 give the ends themselves, whatever the other one is.
+TEST(Pointwise, LerpEndsWhereItsEndsAre) {
+  FusedProgram run(R"(graph @f(%x: f32[5], %y: f32[5], %w: f32[5]) {
+  %0 = aten.lerp.Tensor(%x, %y, %w) : f32[5]
+  %1 = aten.lerp.Scalar(%x, %y, 0.75) : f32[5]
+  return %0, %1
+})");
+  ExpectOneKernel(run);
+  run.Set(0, {1, 1e30, 2, -4, 8});
+  run.Set(1, {1e30, 3, 6, 4, 0});
+  run.Set(2, {0, 1, 0.25, 0.5, 2});
+  ASSERT_TRUE(run.Go());
+  EXPECT_EQ(run.Get(0), (Values{1, 3, 3, 0, -8}));
+  ExpectNear(run.Get(1), {7.5e29, 2.5e29, 5, 2, 2});
+}
+
 TEST(Pointwise, BiasGeluIsOneKernel) {
   FusedProgram run(R"(graph @f(%x: f32[4, 6], %b: f32[6]) {
   %0 = aten.add.Tensor(%x, %b, 1) : f32[4, 6]

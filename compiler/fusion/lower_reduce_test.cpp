@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -234,6 +235,35 @@ TEST(Reduce, MeanOverAMiddleDimWithMaskIsMeanPooling) {
     }
   }
   ExpectNear(run.Get(), want);
+}
+
+TEST(Reduce, NormalisingByTheEuclideanNormIsOneKernel) {
+  FusedProgram run(R"(graph @f(%x: f32[3, 5]) {
+  %0 = aten.linalg_vector_norm(%x, 2, [-1], true, none) : f32[3, 1]
+  %1 = aten.clamp_min(%0, 1e-12) : f32[3, 1]
+  %2 = aten.expand_as(%1, %x) : f32[3, 5] strides [1, 0]
+  %3 = aten.div.Tensor(%x, %2) : f32[3, 5]
+  return %3
+})");
+  ExpectOneKernel(run);
+  Values x = Ramp(15), want;
+  for (size_t j = 5; j < 10; ++j) x[j] = 0;
+  run.Set(0, x);
+  ASSERT_TRUE(run.Go());
+  for (size_t i = 0; i < 15; i += 5) {
+    double sum = 0;
+    for (size_t j = 0; j < 5; ++j) sum += x[i + j] * x[i + j];
+    for (size_t j = 0; j < 5; ++j) want.push_back(x[i + j] / std::max(std::sqrt(sum), 1e-12));
+  }
+  ExpectNear(run.Get(), want);
+}
+
+TEST(Reduce, OtherNormsStayWithAten) {
+  const FusedProgram run(R"(graph @f(%x: f32[3, 5]) {
+  %0 = aten.linalg_vector_norm(%x, 1, [-1], true, none) : f32[3, 1]
+  return %0
+})");
+  EXPECT_EQ(run.launches(), 0u);
 }
 
 TEST(Reduce, ZeroSizesAndZeroDimResults) {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/ops/ops.h"
 
-#include <algorithm>
 #include <string>
 #include <unordered_map>
 
-#include "compiler/ops/call.h"
+#include "compiler/ops/op_table.h"
 #include "compiler/ops/rules.h"
 
 namespace ingot::compiler {
@@ -22,14 +21,37 @@ constexpr OpInfo kOps[] = {
 #include "compiler/ops/ops.def"
 };
 
-/// Dropout and batch norm have effects only in training; argument 2 or 5 says which it is.
+/// Dropout and batch norm have effects only in training.
 bool IsEvaluationForm(const Node& node) {
-  const size_t flag = node.op == "aten.batch_norm" ? 5 : 2;
-  if (node.op != "aten.batch_norm" && node.op != "aten.dropout" && node.op != "aten.feature_dropout") {
-    return false;
-  }
-  const bool* training = flag < node.args.size() ? std::get_if<bool>(&node.args[flag]) : nullptr;
+  static const OpTable<size_t> flags = [] {
+    OpTable<size_t> table;
+#define TRAINING(arg) , arg
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  const size_t* flag = flags.Of(node.op);
+  const bool* training = flag && *flag < node.args.size() ? std::get_if<bool>(&node.args[*flag]) : nullptr;
   return training && !*training;
+}
+
+bool Divides(std::string_view op) {
+  static const OpTable<bool> divisions = [] {
+    OpTable<bool> table;
+#define DIVIDES , true
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return divisions.contains(op);
+}
+
+bool GivesBack(std::string_view op) {
+  static const OpTable<bool> givers = [] {
+    OpTable<bool> table;
+#define GIVES_BACK , true
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return givers.contains(op);
 }
 
 }  // namespace
@@ -66,10 +88,7 @@ bool IsPure(const Node& node) {
 bool ChecksValues(const Graph& graph, const Node& node) {
   const OpInfo* op = FindOp(node.op);
   if (op == nullptr || op->op_class == OpClass::kGather) return true;
-  constexpr std::string_view kDivisions[] = {"aten.div.", "aten.floor_divide", "aten.remainder.", "aten.fmod."};
-  const bool divides =
-      std::ranges::any_of(kDivisions, [&](std::string_view prefix) { return node.op.starts_with(prefix); });
-  return divides && node.results.size() == 1 && IsInteger(graph.value(node.results[0]).type.dtype);
+  return Divides(node.op) && node.results.size() == 1 && IsInteger(graph.value(node.results[0]).type.dtype);
 }
 
 bool MayAlias(const Node& node) {
@@ -78,9 +97,7 @@ bool MayAlias(const Node& node) {
     case OpClass::kOpaque:
       // A view that is not in the list would otherwise hide sharing from passes that write.
       return true;
-    case OpClass::kPointwise:
-      return node.op == "aten.contiguous" || node.op.starts_with("aten.to.") || node.op == "aten.type_as" ||
-             node.op == "aten.dropout" || node.op == "aten.feature_dropout";
+    case OpClass::kPointwise: return GivesBack(node.op);
     default: return false;
   }
 }

@@ -104,6 +104,14 @@ Result<std::vector<PassRun>> Pipeline::Run(Graph& graph, const PipelineOptions& 
   return runner.TakeRuns();
 }
 
+const Pass* Pipeline::Find(std::string_view name) const {
+  for (const Group& group : groups_) {
+    const auto found = std::ranges::find(group.entries, name, &Entry::name);
+    if (found != group.entries.end()) return &found->pass;
+  }
+  return nullptr;
+}
+
 std::vector<std::string> Pipeline::Names() const {
   std::vector<std::string> names;
   for (const Group& group : groups_) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -42,7 +43,10 @@ class Pipeline {
     groups_.push_back({std::move(group), std::move(when)});
   }
   Result<std::vector<PassRun>> Run(Graph& graph, const PipelineOptions& options) const;
+  /// In the order in which they first run.
   std::vector<std::string> Names() const;
+  /// Null where no pass has the name.
+  const Pass* Find(std::string_view name) const;
 
  private:
   struct Group {

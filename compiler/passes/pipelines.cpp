@@ -62,32 +62,9 @@ Result<std::vector<LeftAlone>> FindLeftAlone(const Graph& graph) {
 }
 
 Result<Pass> FindPass(std::string_view name) {
-  const Pipeline::Entry kPasses[] = {
-      {"apply-patterns", ApplyPatterns()},
-      {"assign-layouts", AssignLayouts},
-      {"cancel-transposes", CancelTransposes},
-      {"canonicalize-shapes", CanonicalizeShapes},
-      {"canonicalize-variants", CanonicalizeVariants},
-      {"drop-dead", DropDead},
-      {"drop-known-guards", DropKnownGuards},
-      {"drop-no-ops", DropNoOps},
-      {"fold-constants", FoldConstants},
-      {"hoist-guards", HoistGuards},
-      {"merge-common", MergeCommon},
-      {"reinplace", Reinplace},
-      {"simplify-algebra", SimplifyAlgebra},
-      {"simplify-concats", SimplifyConcats},
-      {"simplify-views", SimplifyViews},
-      {"sink-into-convs", SinkIntoConvs},
-      {"sink-transposes", SinkTransposes},
-      {"split-folds", SplitFolds},
-  };
-  std::string names;
-  for (const Pipeline::Entry& entry : kPasses) {
-    if (entry.name == name) return entry.pass;
-    names += (names.empty() ? "" : ", ") + entry.name;
-  }
-  return Error(Code::kNotFound, fmt::format("no pass '{}'; there are {}", name, names));
+  const Pipeline pipeline = DefaultPipeline();
+  if (const Pass* pass = pipeline.Find(name)) return *pass;
+  return Error(Code::kNotFound, fmt::format("no pass '{}'; there are {}", name, fmt::join(pipeline.Names(), ", ")));
 }
 
 }  // namespace ingot::compiler

@@ -236,4 +236,36 @@ std::optional<View> ViewOf(const Graph& graph, const Node& node, uint32_t result
   return view;
 }
 
+std::optional<View> ScatteredWindow(const Graph& graph, const Node& node) {
+  const bool is_slice = node.op == "aten.slice_scatter";
+  if (!is_slice && node.op != "aten.select_scatter") return std::nullopt;
+  if (node.inplace != 0 || node.args.size() < 4) return std::nullopt;
+  const auto* source = std::get_if<Ref>(&node.args[1]);
+  if (source == nullptr) return std::nullopt;
+  Graph scratch;
+  const Type& whole = graph.type(node.results[0]);
+  Node view;
+  view.op = is_slice ? "aten.slice.Tensor" : "aten.select.int";
+  view.args.emplace_back(Ref{scratch.AddInput(InputKind::kInput, "whole", whole)});
+  for (size_t i = 2; i < node.args.size(); ++i) view.args.push_back(node.args[i]);
+  // The window's strides follow from the operation, so the type asked for is found in two steps.
+  Type type = graph.type(source->id);
+  if (type.rank() + (is_slice ? 0 : 1) != whole.rank()) return std::nullopt;
+  type.strides = whole.strides;
+  const auto* axis = std::get_if<Dim>(&node.args[2]);
+  if (axis == nullptr || !axis->is_const()) return std::nullopt;
+  const int64_t rank = static_cast<int64_t>(whole.rank());
+  const int64_t dim = axis->const_value() < 0 ? axis->const_value() + rank : axis->const_value();
+  if (dim < 0 || dim >= rank) return std::nullopt;
+  if (is_slice) {
+    const auto* step = node.args.size() > 5 ? std::get_if<Dim>(&node.args[5]) : nullptr;
+    if (step == nullptr) return std::nullopt;
+    type.strides[static_cast<size_t>(dim)] = type.strides[static_cast<size_t>(dim)] * *step;
+  } else {
+    type.strides.erase(type.strides.begin() + dim);
+  }
+  const NodeId id = scratch.AddNode(std::move(view), {type});
+  return ViewOf(scratch, scratch.node(id), 0);
+}
+
 }  // namespace ingot::compiler

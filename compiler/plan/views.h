@@ -25,4 +25,7 @@ bool SameLayout(const Dims& sizes, const Dims& a, const Dims& b);
 /// Strides with which memory of (`sizes`, `strides`) is seen as `to`, as torch computes them.
 std::optional<Dims> ReshapedStrides(const Dims& sizes, const Dims& strides, const Dims& to);
 
+/// Where slice_scatter and select_scatter in place write within operand 0; nullopt where that is not known.
+std::optional<View> ScatteredWindow(const Graph& graph, const Node& node);
+
 }  // namespace ingot::compiler

@@ -156,6 +156,44 @@ TEST(Target, LeavesToLibrariesWhatTheyDoFaster) {
   EXPECT_TRUE((*tiles)->TakesProduct(DType::kF32, Dim(128)));
 }
 
+/// A convolution whose edges read beyond the image.
+constexpr std::string_view kPaddedWindow = R"(kernel window symbols 0 {
+  param p0: in f32[10]
+  param p1: in f32[18]
+  param p2: out f32[15]
+  buffer b0: f32[3]
+  rows [5]
+  contract [3, 3, 2] into b0 {
+    %0 = index [i0 + k0] : i64
+    %1 = const 1 : i64
+    %2 = ge %0, %1 : bool
+    %3 = const 6 : i64
+    %4 = lt %0, %3 : bool
+    %5 = and %2, %4 : bool
+    %6 = load p0 [2*i0 + 2*k0 + k1 + (-2)] if %5 : f32
+    %7 = load p1 [6*j + 2*k0 + k1] : f32
+    %8 = reduce_dot %6, %7 : f32
+  }
+  loop [3] {
+    %9 = load b0 [j] : f32
+    store p2 [3*i0 + j] = %9
+  }
+}
+)";
+
+TEST(Target, WalksWindowsThatReadUnderACondition) {
+  const auto kernel = loop::Parse(kPaddedWindow);
+  ASSERT_TRUE(kernel) << kernel.error().ToText();
+  for (const char* level : {"reference", "x86-64-v3", "x86-64-v4"}) {
+    const auto target = Target::Make({level, {}});
+    ASSERT_TRUE(target);
+    for (const loop::Schedule& schedule : (*target)->Schedules(*kernel)) {
+      const Status status = loop::Check(*kernel, schedule);
+      EXPECT_TRUE(status) << level << ": " << status.error().ToText();
+    }
+  }
+}
+
 TEST(Target, RunsOnlyWhatItWasGiven) {
   const auto target = Target::Make({"reference", {}});
   ASSERT_TRUE(target);

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "compiler/loop/contraction.h"
 #include "compiler/loop/interpret.h"
 #include "compiler/loop/text.h"
 
@@ -54,6 +55,9 @@ class ReferenceTarget : public Target {
     for (const loop::Block& block : kernel.blocks) {
       if (block.is_contraction()) {
         schedule.contractions.emplace_back();
+        // What lies outside an image is read under a condition, which one way alone knows.
+        const auto form = loop::ContractionOf(kernel, block);
+        if (form && form->left.is_guarded) schedule.contractions.back().turned.from = 1;
       } else if (block.is_loop) {
         schedule.loops.emplace_back();
       }
