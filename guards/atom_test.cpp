@@ -243,6 +243,16 @@ TEST(Atom, FollowsPythonBelowZero) {
   EXPECT_EQ(*Dim::Mod(Dim(7), Dim(-8)), Dim(-1));
 }
 
+TEST(Atom, EqualitiesWithWhatIsLeftOverAreRemainders) {
+  const auto text = [](std::string_view guard) { return GuardSet::Parse(guard)->ToText(); };
+  EXPECT_EQ(text("mod(s0, 4) == 1"), "s0 % 4 == 1");
+  EXPECT_EQ(text("s0 != 2*floordiv(s0, 2)"), "s0 % 2 != 0");
+  EXPECT_EQ(text("8*ceildiv(s0, 8) - s0 == 3"), "s0 % 8 == 5");
+  EXPECT_EQ(text("mod(s0, 4) == 4"), "1 == 0");
+  EXPECT_EQ(text("mod(s0, 4) != 4"), "");
+  EXPECT_EQ(text("floordiv(s0, 4) >= 2 and 3 >= floordiv(s0 + 1, 4)"), "s0 >= 8 and s0 <= 14");
+}
+
 TEST(Atom, RefusesToDivideByZeroAndWhatIsTooDeep) {
   const Result<Dim> by_zero = Dim::FloorDiv(S(0), S(1) - S(1));
   ASSERT_FALSE(by_zero);

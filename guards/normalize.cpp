@@ -37,12 +37,41 @@ Dim ScaleDown(const Dim& value, int64_t factor) {
 
 std::optional<Guard> Decide(bool holds) { return holds ? std::nullopt : std::optional<Guard>(Never()); }
 
+/// What an equality with what a division by a number leaves over asks of the dividend: a - 4*(a // 4) == 1 is a % 4
+/// == 1.
+std::optional<Guard> AsRemainder(const Guard& guard) {
+  for (const Dim::Term& term : guard.value.terms()) {
+    if (term.factors.size() != 1 || term.factors[0].is_symbol()) continue;
+    const Atom& atom = term.factors[0].atom();
+    const bool divides = atom.kind == Atom::Kind::kFloorDiv && atom.b.is_const();
+    const int64_t modulus = divides ? atom.b.const_value() : 0;
+    if (modulus < 1 || modulus > kModulusMax || (term.coef != modulus && term.coef != -modulus)) continue;
+    const Dim left = atom.a - Dim::FromTerms({{modulus, term.factors}});
+    const Dim rest = term.coef < 0 ? guard.value - left : guard.value + left;
+    if (!rest.is_const()) continue;
+    const int64_t remainder = term.coef < 0 ? -rest.const_value() : rest.const_value();
+    Guard made = guard;
+    made.kind = guard.kind == Guard::Kind::kEqual ? Guard::Kind::kModulo : Guard::Kind::kNotModulo;
+    made.value = atom.a;
+    made.modulus = modulus;
+    made.remainder = remainder;
+    return made;
+  }
+  return std::nullopt;
+}
+
+std::optional<Guard> NormalModulo(Guard guard);
+
 std::optional<Guard> NormalEquality(Guard guard) {
   const bool equal = guard.kind == Guard::Kind::kEqual;
   if (guard.value.is_const()) return Decide(guard.value.is_zero() == equal);
   const int64_t factor = CommonFactor(guard.value);
   if (guard.value.constant() % factor != 0) return Decide(!equal);
   guard.value = ScaleDown(guard.value, guard.value.terms().front().coef < 0 ? -factor : factor);
+  if (const auto remainder = AsRemainder(guard)) {
+    if (remainder->remainder < 0 || remainder->remainder >= remainder->modulus) return Decide(!equal);
+    return NormalModulo(*remainder);
+  }
   return guard;
 }
 

@@ -12,7 +12,7 @@ namespace {
 // Header, 128 bytes: magic[8], version u32, section count u32, then per section offset u64,
 // size u64, digest low u64, digest high u64; last, the digest of all bytes before it.
 constexpr std::string_view kMagic = "INGOTART";
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersionMax = 2;
 constexpr size_t kSections = 3;
 constexpr size_t kSectionBytes = 32;
 constexpr size_t kTableAt = 16;
@@ -39,7 +39,7 @@ Error Corrupt(const std::string& what) { return Error(Code::kCorrupt, "artifact:
 Buffer PackArtifact(const ArtifactView& parts) {
   const std::array<Bytes, kSections> sections = {parts.manifest, parts.code, parts.constants};
   Buffer out(kMagic.begin(), kMagic.end());
-  AppendLittle(out, kVersion);
+  AppendLittle(out, parts.version);
   AppendLittle(out, static_cast<uint32_t>(kSections));
   size_t at = AlignUp(kHeaderBytes);
   for (Bytes section : sections) {
@@ -63,9 +63,9 @@ Result<ArtifactView> OpenArtifact(Bytes file, bool trust_digests) {
   }
   if (AsText(file.first(kMagic.size())) != kMagic) return Corrupt("wrong magic");
   const uint32_t version = LoadLittle<uint32_t>(file, 8);
-  if (version != kVersion) {
-    return Error(Code::kIncompatible, "artifact: format version " + std::to_string(version) + ", this build reads " +
-                                          std::to_string(kVersion));
+  if (version < 1 || version > kVersionMax) {
+    return Error(Code::kIncompatible, "artifact: format version " + std::to_string(version) +
+                                          ", this build reads 1 to " + std::to_string(kVersionMax));
   }
   if (LoadDigest(file, kDigestAt) != DigestOf(file.first(kDigestAt))) {
     return Corrupt("the header does not match its digest");
@@ -91,7 +91,7 @@ Result<ArtifactView> OpenArtifact(Bytes file, bool trust_digests) {
   if (ReadMessage<Manifest>(sections[0], {.identifier = ManifestIdentifier()}) == nullptr) {
     return Corrupt("the manifest does not verify");
   }
-  return ArtifactView{sections[0], sections[1], sections[2]};
+  return ArtifactView{sections[0], sections[1], sections[2], version};
 }
 
 }  // namespace ingot::proto

@@ -19,6 +19,7 @@
 #include "client/lib/manifest_check.h"
 #include "client/lib/named_code.h"
 #include "client/lib/test_artifacts.h"
+#include "guards/manifest_guards.h"
 
 namespace ingot::client {
 namespace {

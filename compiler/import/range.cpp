@@ -17,7 +17,11 @@ namespace {
 using guards::GuardSet;
 using guards::Property;
 
+/// Of what is no polynomial.
+constexpr size_t kNoDegree = SIZE_MAX;
+
 size_t DegreeOf(const Dim& dim) {
+  if (dim.HasAtoms()) return kNoDegree;
   size_t degree = 0;
   for (const Dim::Term& term : dim.terms()) degree = std::max(degree, term.factors.size());
   return degree;
@@ -66,8 +70,9 @@ std::optional<Dim> SizeOf(const Graph& graph, const GuardSet& claim, const Prope
 
 Result<GuardSet> RangeOf(const Graph& graph_template, std::string_view range, size_t degree_max) {
   if (const size_t degree = DegreeOf(graph_template); degree > degree_max) {
-    return Error(Code::kUnsupported, fmt::format("the template has integers of degree {}, the range is proved up to {}",
-                                                 degree, degree_max));
+    const std::string has =
+        degree == kNoDegree ? "quotients, minima or maxima" : fmt::format("integers of degree {}", degree);
+    return Error(Code::kUnsupported, fmt::format("the template has {}, the range is proved up to {}", has, degree_max));
   }
   TRY_ASSIGN(const GuardSet claim, GuardSet::Parse(range));
   for (const Property& property : claim.properties()) {

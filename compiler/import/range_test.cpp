@@ -37,6 +37,12 @@ TEST(RangeOf, SpeaksOfTheTemplatesSymbols) {
 TEST(RangeOf, RefusesWhatTheProofDoesNotCover) {
   EXPECT_THAT(Over("i0.size(0) >= 2", 1), HasSubstr("degree 2, the range is proved up to 1"));
   EXPECT_THAT(Over("i0.size(2) == 9"), HasSubstr("1 == 0"));
+  // Samples of a quotient prove nothing between them.
+  const auto halved = Parse(
+      "graph @f(%x: f32[s0]) symbols(s0 = %x.dim(0)) {\n"
+      "  %0 = aten.slice.Tensor(%x, 0, 0, s0, 2) : f32[floordiv(s0 + 1, 2)] strides [2]\n  return %0\n}");
+  ASSERT_TRUE(halved) << halved.error().ToText();
+  EXPECT_THAT(RangeOf(*halved, "i0.size(0) >= 2", 99).error().message(), HasSubstr("quotients, minima or maxima"));
   EXPECT_THAT(Over("i2.size(0) == 8"), HasSubstr("asks for more than sizes"));   // A weight.
   EXPECT_THAT(Over("i0.size(3) == 8"), HasSubstr("asks for more than sizes"));
   EXPECT_THAT(Over("i0.stride(0) == 8"), HasSubstr("asks for more than sizes"));

@@ -252,13 +252,12 @@ class Unifier {
       return Differs(Print(a) + " and " + Print(b));
     }
     Type type{a.dtype, {}, {}};
-    for (size_t i = 0; i < a.rank(); ++i) {
+    // What inference says wins, even where a plain symbol has the same values in both graphs.
+    const bool is_inferred = inferred && AllMatch(inferred->sizes, a.sizes, b.sizes);
+    if (is_inferred) type.sizes = KeepEqual(inferred->sizes, a.sizes, b.sizes);
+    for (size_t i = 0; !is_inferred && i < a.rank(); ++i) {
       TRY_ASSIGN(Dim size, UnifyDims(a.sizes[i], b.sizes[i], hints));
       type.sizes.push_back(std::move(size));
-    }
-    // What inference says wins, even where a plain symbol has the same values in both graphs.
-    if (inferred && AllMatch(inferred->sizes, a.sizes, b.sizes)) {
-      type.sizes = KeepEqual(inferred->sizes, a.sizes, b.sizes);
     }
     TRY_ASSIGN(type.strides, UnifyStrides(type.sizes, a, b, hints, inferred));
     return type;

@@ -79,6 +79,26 @@ TEST(Unify, UsesOneSymbolWhereOneSizeDiffers) {
 }
 
 // A template that holds the batch constant grows by unifying an instance of it.
+/// A convolution with a stride, and pooling, over images of h rows.
+Graph Windows(int64_t h) {
+  return MustParse(fmt::format(R"(graph @forward(%x: f32[2, 3, {h}, 32], %w: f32[8, 3, 3, 3] weight "w") {{
+  %0 = aten.conv2d(%x, %w, none, [2, 2], [1, 1], [1, 1], 1) : f32[2, 8, {half}, 16]
+  %1 = aten.avg_pool2d(%0, [2, 2], [2, 2], [0, 0], false, true, none) : f32[2, 8, {quarter}, 8]
+  %2 = aten.flatten.using_ints(%1, 2, -1) : f32[2, 8, {all}]
+  return %2
+}}
+)",
+                               fmt::arg("h", h), fmt::arg("half", (h + 1) / 2), fmt::arg("quarter", (h + 1) / 4),
+                               fmt::arg("all", (h + 1) / 4 * 8)));
+}
+
+TEST(Unify, HasTheQuotientsThatWindowsLeave) {
+  const Result<Graph> unified = Unify(Windows(20), Windows(33));
+  ASSERT_TRUE(unified) << unified.error().ToText();
+  EXPECT_NE(Print(*unified).find(": f32[2, 8, 8*floordiv(s0 + 1, 4)]"), std::string::npos) << Print(*unified);
+  for (const int64_t h : {20, 33, 4, 7, 8, 9, 10, 1000}) ExpectInstance(*unified, Windows(h));
+}
+
 TEST(Unify, WidensAnInstance) {
   const Result<Graph> narrow = Unify(Attention(4, 128), Attention(4, 64));
   ASSERT_TRUE(narrow);

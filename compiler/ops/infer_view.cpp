@@ -90,10 +90,10 @@ bool Sliced(const Type& type, size_t dim, const Dim& start, const Dim& end, int6
   if (length.is_const()) {
     const int64_t value = std::max<int64_t>(length.const_value(), 0);
     sizes[dim] = Dim(value / step + (value % step != 0));
-  } else if (step == 1) {
-    sizes[dim] = length;
   } else {
-    return false;
+    const auto taken = FloorQuotient(length + Dim(step - 1), Dim(step));
+    if (!taken) return false;
+    sizes[dim] = *taken;
   }
   strides[dim] = strides[dim] * Dim(step);
   return Push(type, std::move(sizes), std::move(strides), results);

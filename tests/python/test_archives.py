@@ -59,6 +59,18 @@ def save(path, module, args, kwargs=None, dynamic=None):
     return path
 
 
+class Strided(nn.Module):
+    """Windows and slices with steps over images of any height: sizes that are quotients."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.Conv2d(8, 8, 3, stride=2, padding=1)
+
+    def forward(self, x):
+        y = self.second(torch.relu(self.first(x)))
+        return torch.relu(y), y.flatten(2).mean(-1), x[:, :, ::2].exp()
+
+
 def run(*args):
     return subprocess.run([str(BIN / "ingot"), "compile", *map(str, args)], capture_output=True, text=True)
 
@@ -83,6 +95,16 @@ def assert_same(found, expected):
             assert_same(f, e)
     else:
         assert found == expected
+
+
+def test_open_heights_are_halved(tmp_path):
+    module = Strided()
+    sizes = ({0: Dim("batch", min=1, max=64), 2: Dim("height", min=16, max=512)},)
+    said, loaded = compiled(save(tmp_path / "strided.pt2", module, (torch.randn(2, 3, 20, 32),), dynamic=sizes))
+    with torch.no_grad():
+        for batch, height in ((2, 20), (1, 16), (3, 17), (2, 18), (2, 19), (5, 64), (1, 511)):
+            x = torch.randn(batch, 3, height, 32)
+            assert_same(loaded(x), module(x))
 
 
 def test_dynamic_batch(tmp_path):
