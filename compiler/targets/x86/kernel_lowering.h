@@ -84,6 +84,8 @@ class KernelLowering {
   // lower_memory.cpp: vector accesses.
   Pattern PatternOf(const loop::Inst& inst) const;
   Value* MaskFor(const loop::Inst& inst, unsigned copy);
+  Value* InLaneOrder(const loop::Inst& inst, Value* vector);
+  Value* InMemoryOrder(const loop::Inst& inst, Value* vector);
   Value* VectorLoad(loop::Id id, unsigned copy);
   Value* MaskedLoad(loop::Id id, unsigned copy, Value* mask);
   void VectorStore(loop::Id id, unsigned copy);

@@ -17,7 +17,8 @@ using loop::ScalarOp;
 
 bool IsAccess(const Inst& inst) { return inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kStore; }
 
-/// Whether all lanes of `block` are treated alike, and memory holds nothing of 32 bits but row buffers.
+/// Whether all lanes of `block` are treated alike, and memory holds nothing of 32 bits but row buffers. What is bool
+/// changes places by itself: bytes do so in one or two instructions.
 bool TreatsLanesAlike(const loop::Kernel& kernel, const loop::Block& block) {
   if (!block.is_loop || block.is_contraction() || block.has_reach()) return false;
   const std::vector<bool> varying = loop::VaryingOverJ(kernel, block);
@@ -31,8 +32,9 @@ bool TreatsLanesAlike(const loop::Kernel& kernel, const loop::Block& block) {
     if (IsAccess(inst)) {
       const bool is_row_buffer = inst.buffer >= kernel.params.size();
       if (inst.predicate != loop::kNone && !(turn && turn->Settles(inst.predicate))) return false;
-      return inst.dtype == (is_row_buffer ? DType::kF32 : DType::kBF16) && inst.index.coefs.back().is_one() &&
-             inst.index.gathered.empty() && !(is_row_buffer && turn);
+      const bool is_of_type =
+          is_row_buffer ? inst.dtype == DType::kF32 && !turn : inst.dtype == DType::kBF16 || inst.dtype == DType::kBool;
+      return is_of_type && inst.index.coefs.back().is_one() && inst.index.gathered.empty();
     }
     // In bf16 a vector is as memory has it, of which nothing but a conversion knows.
     const auto is_narrow = [&](Id arg) { return varying[arg] && kernel.insts[arg].dtype == DType::kBF16; };

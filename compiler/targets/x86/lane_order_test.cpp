@@ -23,7 +23,7 @@ std::vector<bool> EvenFirst(const loop::Kernel& kernel) {
   return x86::EvenLanesFirst(kernel, x86::ScheduleOf(kernel, kUnit), kUnit);
 }
 
-/// out = in / sum(in^2) through a row buffer, both in `memory`, with another sum beside.
+/// out = |in| / (sum + maximum of |in|) through a row buffer, both in `memory`, times what lies in `other`.
 loop::Kernel Normalise(DType memory, DType other) {
   const Dim n = Dim::Symbol(0);
   KernelMaker maker({Dim(3)}, 1);
@@ -68,6 +68,27 @@ TEST(LaneOrder, ChangesNoResult) {
       if (HasFailure()) return;
     }
   }
+}
+
+// A mask that is read and one that is written beside bf16.
+TEST(LaneOrder, TakesMasksAlong) {
+  const Dim n = Dim::Symbol(0);
+  KernelMaker maker({Dim(2)}, 1);
+  const auto in = maker.Param(DType::kBF16, ParamMode::kIn, Dim(2) * n);
+  const auto mask = maker.Param(DType::kBool, ParamMode::kIn, Dim(2) * n);
+  const auto out = maker.Param(DType::kBF16, ParamMode::kOut, Dim(2) * n);
+  const auto above = maker.Param(DType::kBool, ParamMode::kOut, Dim(2) * n);
+  maker.Row();
+  const Id none = maker.Const(DType::kF32, -1, 0);
+  maker.Loop(n);
+  const Id hides = maker.Load(mask, KernelMaker::At({n, 1}));
+  const Id x = maker.Op(ScalarOp::kCast, DType::kF32, {maker.Load(in, KernelMaker::At({n, 1}))});
+  const Id value = maker.Op(ScalarOp::kSelect, DType::kF32, {hides, none, x});
+  maker.Store(out, KernelMaker::At({n, 1}), maker.Op(ScalarOp::kCast, DType::kBF16, {value}));
+  maker.Store(above, KernelMaker::At({n, 1}), maker.Op(ScalarOp::kGt, DType::kBool, {value, none}));
+  EXPECT_TRUE(EvenFirst(maker.kernel)[1]);
+  const TestKernel test(maker.kernel);
+  for (const int64_t extent : kExtents) ExpectSameAsInterpreter(test, {extent}, 9 + extent);
 }
 
 TEST(LaneOrder, LeavesAloneWhatTellsLanesApart) {

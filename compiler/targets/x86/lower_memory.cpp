@@ -97,6 +97,17 @@ void KernelLowering::ForEachLane(Value* mask, Body body) {
   code_.SetInsertPoint(after);
 }
 
+/// Lanes as in memory to lanes as values have them, and back. In bf16 a vector stays as it is in memory until it is
+/// converted, and a row buffer holds what this kernel has put there.
+Value* KernelLowering::InLaneOrder(const Inst& inst, Value* vector) {
+  const bool moves = code_.even_first && inst.dtype == DType::kBool && !IsRowBuffer(inst);
+  return moves ? code_.EvenFirst(vector) : vector;
+}
+Value* KernelLowering::InMemoryOrder(const Inst& inst, Value* vector) {
+  const bool moves = code_.even_first && inst.dtype == DType::kBool && !IsRowBuffer(inst);
+  return moves ? code_.Interleaved(vector) : vector;
+}
+
 Value* KernelLowering::VectorLoad(Id id, unsigned copy) {
   const Inst& inst = At(id);
   llvm::Type* memory = code_.MemoryTypeOf(inst.dtype);
@@ -104,7 +115,7 @@ Value* KernelLowering::VectorLoad(Id id, unsigned copy) {
   const llvm::Align align(guards::SizeOf(inst.dtype));
   if (IsSettled(inst.predicate, false)) return FromMemory(llvm::Constant::getNullValue(vector), inst.dtype);
   Value* mask = MaskFor(inst, copy);
-  if (mask != nullptr) return FromMemory(MaskedLoad(id, copy, mask), inst.dtype);
+  if (mask != nullptr) return FromMemory(InLaneOrder(inst, MaskedLoad(id, copy, mask)), inst.dtype);
   Value* result = nullptr;
   switch (PatternOf(inst)) {
     case Pattern::kContiguous:
@@ -123,7 +134,7 @@ Value* KernelLowering::VectorLoad(Id id, unsigned copy) {
       break;
     }
   }
-  return FromMemory(result, inst.dtype);
+  return FromMemory(InLaneOrder(inst, result), inst.dtype);
 }
 
 Value* KernelLowering::MaskedLoad(Id id, unsigned copy, Value* mask) {
@@ -163,7 +174,7 @@ Value* KernelLowering::MaskedLoad(Id id, unsigned copy, Value* mask) {
 void KernelLowering::VectorStore(Id id, unsigned copy) {
   const Inst& inst = At(id);
   if (IsSettled(inst.predicate, false)) return;
-  Value* value = ToMemory(VectorArg(inst.args[0], copy), inst.dtype);
+  Value* value = InMemoryOrder(inst, ToMemory(VectorArg(inst.args[0], copy), inst.dtype));
   const llvm::Align align(guards::SizeOf(inst.dtype));
   Value* mask = MaskFor(inst, copy);
   if (mask != nullptr) return MaskedStore(id, copy, value, mask);
