@@ -84,23 +84,27 @@ void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* colu
   const auto size = static_cast<int64_t>(SizeOf(load.dtype));
   const int64_t depth = c.tile.depth == 0 ? extent.const_value() : std::min(c.tile.depth, extent.const_value());
   const int64_t lines = (depth * size + kLineBytes - 1) / kLineBytes;
-  const int64_t turns = std::max<int64_t>(1, schedule_.row_tile / c.tile.rows);
-  const int64_t together = (lines * width + turns - 1) / turns;
-  code_.If(code_.CreateICmpSLT(row, code_.I64(schedule_.row_tile)), nullptr, [&]() -> Value* {
-    Value* begin = code_.CreateMul(code_.CreateUDiv(row, code_.I64(c.tile.rows)), code_.I64(together));
-    llvm::Type* element = code_.MemoryTypeOf(load.dtype);
-    Value* next = code_.CreateMul(code_.CreateAdd(column, code_.I64(width)), Evaluate(apart));
-    next = code_.CreateGEP(element, c.right_at[0], {code_.CreateAdd(next, first_k)});
-    Accumulators none;
-    // A loop of nothing but fetches cannot fail.
-    (void)CountUp(begin, code_.CreateAdd(begin, code_.I64(together)), 1, none, [&](Value* n, Accumulators&) -> Status {
-      Value* at = code_.CreateMul(code_.CreateUDiv(n, code_.I64(lines)), code_.I64(apart.const_value() * size));
-      at = code_.CreateAdd(at, code_.CreateMul(code_.CreateURem(n, code_.I64(lines)), code_.I64(kLineBytes)));
-      code_.Prefetch(code_.CreateGEP(code_.getInt8Ty(), next, {at}), Builder::Keep::kSecondCache);
-      return {};
-    });
-    return nullptr;
-  });
+  // The lines are shared out among the register tiles of the task. One line at least: a loop is less than a branch.
+  Value* turns = CeilDiv(code_.CreateSub(end_row_, first_row_), c.tile.rows);
+  const auto share = [&](Value* turn) {
+    return code_.CreateUDiv(code_.CreateMul(turn, code_.I64(lines * width)), turns);
+  };
+  Value* turn = code_.CreateUDiv(row, code_.I64(c.tile.rows));
+  Value* begin = share(turn);
+  Value* has_first_rows = code_.CreateICmpSLT(row, code_.I64(schedule_.row_tile));
+  Value* end = code_.CreateSelect(has_first_rows, share(code_.CreateAdd(turn, code_.I64(1))), begin);
+  llvm::Type* byte = code_.getInt8Ty();
+  Value* next = code_.CreateMul(code_.CreateAdd(column, code_.I64(width)), Evaluate(apart));
+  next = code_.CreateGEP(code_.MemoryTypeOf(load.dtype), c.right_at[0], {code_.CreateAdd(next, first_k)});
+  Accumulators none;
+  const auto fetch = [&](Value* n, Accumulators&) -> Status {
+    Value* at = code_.CreateMul(code_.CreateUDiv(n, code_.I64(lines)), code_.I64(apart.const_value() * size));
+    at = code_.CreateAdd(at, code_.CreateMul(code_.CreateURem(n, code_.I64(lines)), code_.I64(kLineBytes)));
+    code_.Prefetch(code_.CreateGEP(byte, next, {at}), Builder::Keep::kSecondCache);
+    return {};
+  };
+  // A loop of nothing but fetches cannot fail.
+  (void)CountUp(begin, end, 1, none, fetch, /*at_least_once=*/true);
 }
 
 }  // namespace ingot::compiler::x86

@@ -29,12 +29,16 @@ constexpr int64_t kRowBytesInTurn = 8 * kDepthBytes;
 constexpr int64_t kRowsInTurn = 4;
 // Rows of a task where there are many: they fill half the second cache.
 constexpr int64_t kRowTile = 64;
+// The same where columns are multiplied as they lie: they come from memory once for all of these.
+constexpr int64_t kRowTileOfPlain = 128;
 // Where each task turns over what its rows share.
 constexpr int64_t kTurnedRowTile = 144;
 // Of row buffers that hold all columns of each row of a task.
 constexpr int64_t kBufferBytes = 256 << 10;
 constexpr int64_t kTypicalColumns = 1024;
 constexpr int64_t kColumnTile = 48;
+// Few columns are shared out among threads in smaller pieces.
+constexpr int64_t kNarrowColumns = 1536;
 // Of few rows: columns that are read once, from memory.
 constexpr int64_t kColumnTileOfFewRows = 32;
 constexpr int64_t kFewRows = 15;
@@ -173,8 +177,8 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
       const int64_t groups = (rows + most - 1) / most;
       tile.rows = static_cast<unsigned>(rows == 0 ? most : (rows + groups - 1) / groups);
       tile.columns = 8;
-      // What is decoded takes longer than memory does, and two columns share what rows read.
-      tile.in_turn = decodes && tile.rows > 2 ? 2 : 1;
+      // Where memory is not what they wait for, two columns share what rows read.
+      tile.in_turn = rows > kRowsInTurn || (decodes && tile.rows > 2) ? 2 : 1;
       tile.depth = std::min(kDepthBytesInTurn, kRowBytesInTurn / int64_t{tile.rows});
     } else {
       // As many sums as there are registers, less one row of factors and one more.
@@ -283,6 +287,8 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
     }
     schedule.contractions.push_back(tile);
   }
+  const bool shares_columns = loop::MayTileColumns(kernel) && !is_along_columns;
+  if (shares_columns) most_rows = kRowTileOfPlain;
   schedule.row_tile = rows == 0 ? most_rows : std::min(most_rows, rows);
   if (has_windows && rows != 0) {
     // Tiles of about that many rows, alike, and even in number: threads share them.
@@ -293,7 +299,9 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
   schedule.row_tile = (schedule.row_tile + row_step - 1) / row_step * row_step;
   if (loop::MayTileColumns(kernel)) {
     const bool is_few = rows != 0 && rows <= kFewRows;
-    int64_t columns = is_few ? kColumnTileOfFewRows : kColumnTile;
+    const guards::Dim& extent = std::ranges::find_if(kernel.blocks, &loop::Block::is_loop)->extent;
+    const bool is_narrow = extent.is_const() && extent.const_value() <= kNarrowColumns;
+    int64_t columns = is_few ? kColumnTileOfFewRows : is_narrow && shares_columns ? kColumnTile / 2 : kColumnTile;
     if (is_along_columns) columns = is_few ? kColumnBytesOfFewRows / 4 : 2 * kColumnTile;
     if (has_windows) columns = column_step;
     schedule.column_tile = (columns + column_step - 1) / column_step * column_step;
