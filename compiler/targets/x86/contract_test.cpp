@@ -63,9 +63,10 @@ TEST_P(Contractions, AgreeWithTheInterpreterAtSizesKnownLater) {
 TEST_P(Contractions, AgreeWithTheInterpreterAtSizesKnownBefore) {
   const auto kernel = loop::Parse(TextOf(GetParam()));
   ASSERT_TRUE(kernel) << kernel.error().ToText();
-  constexpr int64_t kSizes[][4] = {{1, 1, 64, 128}, {1, 1, 37, 2052}, {1, 2, 24, 48},  {2, 3, 40, 33},
-                                   {1, 4, 16, 64},  {1, 8, 96, 20},   {1, 66, 97, 64}, {1, 70, 4, 2500},
-                                   {1, 33, 70, 40}, {2, 17, 130, 30}, {1, 65, 3, 7}};
+  constexpr int64_t kSizes[][4] = {{1, 1, 64, 128},   {1, 1, 37, 2052}, {1, 2, 24, 48},  {2, 3, 40, 33},
+                                   {1, 4, 16, 64},    {1, 8, 96, 20},   {1, 66, 97, 64}, {1, 70, 4, 2500},
+                                   {1, 33, 70, 40},   {2, 17, 130, 30}, {1, 65, 3, 7},   {1, 5, 37, 4200},
+                                   {1, 12, 40, 1100}, {1, 15, 33, 70},  {2, 9, 17, 300}};
   for (const auto& [b, m, n, k] : kSizes) {
     const Dim sizes[] = {Dim(b), Dim(m), Dim(n), Dim(k)};
     ExpectSameAsInterpreter(TestKernel(loop::Substitute(*kernel, sizes)), {}, 3 + n, false,
@@ -454,39 +455,45 @@ TEST(Contraction, RunsOverGroupsAndPartsOfBytes) {
   }
 }
 
-/// One row of bf16 or i8, decoded to be multiplied with what is of i8: in groups that have a scale, and as integers.
-std::string RowOf(std::string_view type, int64_t columns, int64_t groups, int64_t size, bool is_integer) {
+/// Rows of bf16 or i8, decoded to be multiplied with what is of i8: in groups that have a scale, and as integers.
+std::string RowsOf(std::string_view type, int64_t rows, int64_t columns, int64_t groups, int64_t size,
+                   bool is_integer) {
   const std::string_view sum = is_integer ? "i32" : "f32";
   std::string text = fmt::format(
       "kernel row symbols 0 {{\n  param p0: in {0}[{1}]\n  param p1: in i8[{2}]\n  param p2: in f32[{3}]\n"
-      "  param p3: out {4}[{5}]\n  buffer b0: {4}[{5}]\n  rows [1]\n  contract [{5}, {6}, {7}] into b0 {{\n"
-      "    %0 = load p0 [{7}*k0 + k1] : {0}\n    %1 = cast %0 : {4}\n    %2 = load p1 [{8}*j + {7}*k0 + k1] : i8\n"
+      "  param p3: out {4}[{9}]\n  buffer b0: {4}[{5}]\n  rows [{10}]\n  contract [{5}, {6}, {7}] into b0 {{\n"
+      "    %0 = load p0 [{8}*i0 + {7}*k0 + k1] : {0}\n    %1 = cast %0 : {4}\n    %2 = load p1 [{8}*j + {7}*k0 + k1] : "
+      "i8\n"
       "    %3 = cast %2 : {4}\n",
-      type, groups * size, columns * groups * size, columns * groups, sum, columns, groups, size, groups * size);
+      type, rows * groups * size, columns * groups * size, columns * groups, sum, columns, groups, size, groups * size,
+      rows * columns, rows);
   text += is_integer ? "    %4 = reduce_dot %1, %3 : i32\n  }\n"
                      : fmt::format(
                            "    %4 = load p2 [{}*j + k0] : f32\n    %5 = mul %3, %4 : f32\n"
                            "    %6 = reduce_dot %1, %5 : f32\n  }}\n",
                            groups);
   const int next = is_integer ? 5 : 7;
-  text += fmt::format("  loop [{0}] {{\n    %{1} = load b0 [j] : {2}\n    store p3 [j] = %{1}\n  }}\n}}\n", columns,
-                      next, sum);
+  text += fmt::format("  loop [{0}] {{\n    %{1} = load b0 [j] : {2}\n    store p3 [{0}*i0 + j] = %{1}\n  }}\n}}\n",
+                      columns, next, sum);
   return text;
 }
 
-TEST(Contraction, ReadsTheColumnsOfOneRowInTurn) {
+TEST(Contraction, ReadsTheColumnsOfFewRowsInTurn) {
   constexpr int64_t kSizes[][3] = {{8, 1, 64},  {37, 3, 32},  {5, 2, 20},   {9, 4, 1},    {1, 1, 7},
                                    {6, 1, 640}, {12, 2, 200}, {33, 1, 129}, {3, 1, 9000}, {2, 0, 16}};
   for (const auto& [columns, groups, size] : kSizes) {
     for (const std::string_view type : {"bf16", "f16", "i8"}) {
       for (const bool is_integer : {false, true}) {
         if (is_integer && type != "i8") continue;
-        const auto kernel = loop::Parse(RowOf(type, columns, groups, size, is_integer));
-        ASSERT_TRUE(kernel) << kernel.error().ToText();
-        const bool has_specials = is_integer;
-        const double slack = is_integer ? 0 : 2e-3 * static_cast<double>(groups * size);
-        ExpectSameAsInterpreter(TestKernel(*kernel), {}, 3 + columns, has_specials, slack);
-        if (HasFailure()) return;
+        for (const int64_t rows : {1, 2, 3, 5, 8, 9, 15}) {
+          if (rows > 3 && groups * size > 1000) continue;
+          const auto kernel = loop::Parse(RowsOf(type, rows, columns, groups, size, is_integer));
+          ASSERT_TRUE(kernel) << kernel.error().ToText();
+          const bool has_specials = is_integer;
+          const double slack = is_integer ? 0 : 2e-3 * static_cast<double>(groups * size);
+          ExpectSameAsInterpreter(TestKernel(*kernel), {}, 3 + columns, has_specials, slack);
+          if (HasFailure()) return;
+        }
       }
     }
   }

@@ -187,7 +187,9 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
       tile.columns = is_wide ? 6 : 4;
       tile.depth = kDepthBytes;
     }
-    tile.depth /= static_cast<int64_t>(widest);
+    // Pieces are whole rounds of every way of reading.
+    constexpr int64_t kWholeRounds = 128;
+    tile.depth = tile.depth / static_cast<int64_t>(widest) / kWholeRounds * kWholeRounds;
   } else {
     tile.lanes = Lanes::kColumns;
     tile.columns = is_wide ? 4 : 2;
