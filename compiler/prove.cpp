@@ -182,7 +182,11 @@ class Trial {
 
   Status RunAndCompare(Runner& runner, std::span<const loop::Exactness> exactness) {
     const int64_t scratch_bytes = object_.launch.scratch_bytes.Eval(symbols_);
-    const Memory scratch = Zeros(static_cast<size_t>(std::max<int64_t>(0, scratch_bytes)));
+    const auto room = static_cast<size_t>(std::max<int64_t>(0, scratch_bytes));
+    const Memory scratch = Zeros(room);
+    if (!scratch) return Error(Code::kExhausted, fmt::format("no memory for {} bytes of scratch", room));
+    // As threads leave it: what is read before it is written shows itself.
+    std::memset(scratch.get(), 0xFF, room);
     const std::vector<void*> buffers = Pointers(found_);
     for (const auto& [begin, end] : tasks_) {
       const IngotCallFrame frame = {buffers.data(), symbols_.data(), begin, end, scratch.get()};

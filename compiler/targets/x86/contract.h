@@ -36,7 +36,7 @@ struct KernelLowering::Contract {
   Value* into = nullptr;          ///< address of the task's first row and column
   Value* into_stride = nullptr;   ///< elements from row to row
   /// Columns that were turned over: those of a register tile for one k, then the next. Of columns in turn: the decoded
-  /// row, the k along the lanes innermost; null where it lies so in memory.
+  /// rows of the task, one after the other, the k along the lanes innermost; null where they lie so in memory.
   Value* panel = nullptr;
   Factors left = {}, right = {};
   std::vector<Value*> ks = {};  ///< each k as it is now; null: 0

@@ -161,6 +161,7 @@ class KernelLowering {
   Status KeepRows(Contract& c);
   Status KeepRow(Contract& c, Value* row);
   Value* KeptVector(const Contract& c, const Line& left, size_t lane, Value* mask);
+  int64_t BytesInTurn(const Contract& c, const loop::Inst& load, size_t lane) const;
   int64_t BytesAhead(const Contract& c, const loop::Inst& load, size_t lane) const;
   void TouchAhead(const Contract& c, const Line& right, size_t lane);
   void FetchAhead(const Contract& c, const Line& right, size_t lane, int64_t count);

@@ -115,7 +115,7 @@ class CompiledKernel {
   int32_t Run(const std::vector<void*>& buffers, const std::vector<int64_t>& symbols, int64_t row_begin,
               int64_t row_end) const {
     if (runner_ == nullptr) return -1;
-    std::vector<uint8_t> scratch(launch_.scratch_bytes.Eval(symbols) + 64);
+    std::vector<uint8_t> scratch(launch_.scratch_bytes.Eval(symbols) + 64, 0xFF);
     void* aligned = scratch.data() + (-reinterpret_cast<uintptr_t>(scratch.data()) & 63);
     const IngotCallFrame frame = {buffers.data(), symbols.data(), row_begin, row_end, aligned};
     const auto status = runner_->Run(symbol_, frame);

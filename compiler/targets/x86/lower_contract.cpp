@@ -229,7 +229,7 @@ Status KernelLowering::LowerOneWay(Contract c) {
   c.step = (tile.lanes == Lanes::kDepth ? c.lanes : 1) * (c.pairs != Pairs::kNone ? 2 : 1);
   c.panel = panels_[&block];
   c.ks.resize(block.depths.size());
-  // Of one row the registers suffice for sums that are scaled as a whole.
+  // The registers suffice for a few sums that are scaled as a whole.
   constexpr unsigned kScaledSumsMax = 8;
   const bool may_scale = tile.in_turn != 0 || tile.rows * tile.columns <= kScaledSumsMax;
   if (tile.lanes == Lanes::kDepth && c.pairs == Pairs::kNone && may_scale) {

@@ -23,6 +23,8 @@ constexpr int64_t kLineBytes = 64;
 // Where a page lies is looked up long before that.
 constexpr int64_t kTouchedBytes = 64 << 10;
 constexpr int64_t kPageBytes = 4096;
+// For one column: an instruction for each page.
+constexpr int64_t kTouchedAtOnceMax = 64 << 10;
 // Vectors along k in one round of a loop. Their sums lie side by side where there are registers for that: one product
 // need not wait for the one before.
 constexpr size_t kStepsOfRound = 4;
@@ -118,15 +120,27 @@ Value* KernelLowering::KeptVector(const Contract& c, const Line& left, size_t la
   return code_.CreateBitCast(code_.CreateSelect(mask, loaded, llvm::Constant::getNullValue(elements)), vector);
 }
 
+/// Bytes of a column that are read before the next one has its turn, at most: those between the columns, which may lie
+/// far apart. 0: nobody knows.
+int64_t KernelLowering::BytesInTurn(const Contract& c, const Inst& load, size_t lane) const {
+  const auto size = static_cast<int64_t>(guards::SizeOf(load.dtype));
+  const guards::Dim& apart = load.index.coefs[kernel_.rows.size()];
+  if (!apart.is_const() || apart.const_value() <= 0) return 0;
+  int64_t bytes = apart.const_value() * size;
+  if (!load.index.coefs[lane].is_one()) return bytes;
+  const guards::Dim& extent = c.form.depths[c.tile.lane_depth];
+  if (extent.is_const()) bytes = std::min(bytes, std::max<int64_t>(1, extent.const_value()) * size);
+  if (c.tile.depth != 0) bytes = std::min(bytes, c.tile.depth * size);
+  return bytes;
+}
+
 /// How far ahead of a column that is read at c.ks memory is asked for what will be read there: whole columns, since
 /// pieces of them are read for one after the other.
 int64_t KernelLowering::BytesAhead(const Contract& c, const Inst& load, size_t lane) const {
   const auto size = static_cast<int64_t>(guards::SizeOf(load.dtype));
   const guards::Dim& apart = load.index.coefs[kernel_.rows.size()];
-  if (!apart.is_const() || apart.const_value() <= 0) return kAheadBytes;
-  int64_t read = apart.const_value() * size;
-  const guards::Dim& coef = load.index.coefs[lane];
-  if (c.tile.depth != 0 && coef.is_one()) read = std::min(read, c.tile.depth * size);
+  const int64_t read = BytesInTurn(c, load, lane);
+  if (read == 0) return kAheadBytes;
   const int64_t together = read * c.tile.in_turn;
   return (kAheadBytes + together - 1) / together * c.tile.in_turn * apart.const_value() * size;
 }
@@ -135,9 +149,8 @@ int64_t KernelLowering::BytesAhead(const Contract& c, const Inst& load, size_t l
 void KernelLowering::TouchAhead(const Contract& c, const Line& right, size_t lane) {
   for (size_t n = 0; n < right.loads.size(); ++n) {
     const Inst& load = At(c.form.right.loads[n]);
-    const guards::Dim& apart = load.index.coefs[kernel_.rows.size()];
-    if (load.index.coefs[lane].is_zero() || !apart.is_const()) continue;
-    const int64_t bytes = apart.const_value() * static_cast<int64_t>(guards::SizeOf(load.dtype));
+    if (load.index.coefs[lane].is_zero()) continue;
+    const int64_t bytes = std::min(BytesInTurn(c, load, lane), kTouchedAtOnceMax);
     for (int64_t byte = 0; byte < bytes; byte += kPageBytes) {
       Value* at =
           code_.CreateConstGEP1_64(code_.getInt8Ty(), right.loads[n], static_cast<uint64_t>(kTouchedBytes + byte));
@@ -162,8 +175,9 @@ void KernelLowering::FetchAhead(const Contract& c, const Line& right, size_t lan
   }
 }
 
-/// Vectors along a short k that are taken without a loop; 0: it is not short.
+/// Vectors along a short k that are taken without a loop, all of it; 0: it is not short, or not all of it is there.
 int64_t KernelLowering::StraightSteps(const Contract& c) {
+  if (c.bounds_depth()) return 0;
   const guards::Dim& extent = c.form.depths[c.tile.lane_depth];
   if (!extent.is_const() || extent.const_value() % c.step != 0 || c.tile.depth != 0) return 0;
   const int64_t steps = extent.const_value() / c.step;

@@ -84,6 +84,7 @@ void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* colu
   const auto size = static_cast<int64_t>(SizeOf(load.dtype));
   const int64_t depth = c.tile.depth == 0 ? extent.const_value() : std::min(c.tile.depth, extent.const_value());
   const int64_t lines = (depth * size + kLineBytes - 1) / kLineBytes;
+  if (lines == 0) return;
   // The lines are shared out among the register tiles of the task. One line at least: a loop is less than a branch.
   Value* turns = CeilDiv(code_.CreateSub(end_row_, first_row_), c.tile.rows);
   const auto share = [&](Value* turn) {

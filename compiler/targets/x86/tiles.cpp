@@ -73,7 +73,7 @@ guards::Dim StepsBehindFirst(const loop::Block& block) {
 
 /// Sums over few steps cost more to fold over the lanes than to make, as sums of pairs do, and what is decoded for each
 /// few rows is decoded again and again. Turning over costs as much as a few rows.
-loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loop::Block& block,
+loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loop::Block& block, int64_t rows,
                                            const loop::Contraction& form, const VectorUnit& unit) {
   loop::ContractionSchedule::Turned turned;
   const auto lanes = loop::DepthOfLanes(kernel, form);
@@ -82,7 +82,6 @@ loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loo
   const guards::Dim inner = StepsBehindFirst(block);
   if (block.depths.size() > 1 && (*lanes == 0 || !inner.is_const() || inner.const_value() > kTurnedStepsMax))
     return turned;
-  const int64_t rows = KnownRows(kernel);
   if (rows != 0 && rows < kTurnedRowsMin) return turned;
   const guards::Dim depth = block.Depth();
   const bool is_shallow = depth.is_const() && depth.const_value() <= kTurnedDepth;
@@ -157,14 +156,14 @@ loop::ContractionSchedule WindowTileOf(const loop::Kernel& kernel, const loop::B
   return tile;
 }
 
-loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& block, int64_t tiled_rows,
+/// `rows`: of all dims that tasks count as rows; 0 where nobody knows them.
+loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& block, int64_t rows,
                                  const VectorUnit& unit) {
   loop::ContractionSchedule tile;
   const auto form = *loop::ContractionOf(kernel, block);
-  if (GoesByWindows(kernel, form)) return WindowTileOf(kernel, block, form, tiled_rows, unit);
-  const int64_t rows = KnownRows(kernel);
+  if (GoesByWindows(kernel, form)) return WindowTileOf(kernel, block, form, rows, unit);
   const bool is_few = rows != 0 && rows <= kFewRows, is_wide = unit.bytes == 64;
-  tile.turned = TurnedOf(kernel, block, form, unit);
+  tile.turned = TurnedOf(kernel, block, rows, form, unit);
   const auto depth_of_lanes = loop::DepthOfLanes(kernel, form);
   if (depth_of_lanes) {
     tile.lanes = Lanes::kDepth;
