@@ -271,6 +271,8 @@ Result<guards::GuardSet> Sizes::Conditions() const {
   for (uint16_t i = 0; i < basic_.size(); ++i) {
     TRY(all.Add({.kind = Kind::kAtLeast, .value = Dim::Symbol(i) - Dim(2)}));
   }
+  // What is computed of others is the size of an input too: a quotient of two may be 0 or 1.
+  for (const Dim& size : numbered_) TRY(all.Add({.kind = Kind::kAtLeast, .value = size - Dim(2)}));
   if (!all.Holds(seen_)) return Error(Code::kCorrupt, "the recording contradicts what it says of its sizes");
   return all.Simplify();
 }
