@@ -68,6 +68,19 @@ TEST(Lift, KeepsSizesThatAreTiedToOthersAboveOne) {
   EXPECT_EQ(range(27, SizeOp::Sub, 5), "s0 >= 7");
 }
 
+/// No remainder by their common multiple is a condition, nor a 64-bit number.
+TEST(Lift, FixesWhatHugeDivisorsTie) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {35});
+  const uint32_t size = r.Expr(SizeOp::Size, x, 0), five = r.Expr(SizeOp::Number, 5);
+  const uint32_t fives = r.Expr(SizeOp::Mul, five, r.Expr(SizeOp::FloorDiv, size, five));
+  const uint32_t huge = r.Expr(SizeOp::FloorDiv, size, r.Expr(SizeOp::Number, (int64_t{1} << 61) - 1));
+  r.SizeGuard(SizeRelation::Equal, r.Expr(SizeOp::Add, fives, huge), size);
+  const uint32_t y = r.Fresh(DType::kF32, {35});
+  r.Step("aten::relu", Args(V(x)), Args(V(y)));
+  EXPECT_THAT(LiftOf(r.Finish({y})).error, HasSubstr("no size may differ"));
+}
+
 TEST(Lift, FixesWhatNobodyFollows) {
   RecordingBuilder r;
   const uint32_t x = r.Input("x", DType::kF32, {12, 8});
