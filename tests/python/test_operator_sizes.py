@@ -249,7 +249,8 @@ def test_an_input_that_is_a_quotient_may_be_empty_or_one(ingot):
         for length in (32, 9, 41):
             x, y = torch.randn(length), torch.randn(length // 4)
             same(step(x, y), function(x, y))
-        assert (seen["captures"], seen["native_calls"]) == (1, 2), step.report() + step.soundness()
+    assert (seen["captures"], seen["native_calls"]) == (1, 2), step.report() + step.soundness()
+    with torch.no_grad():
         x, y = torch.randn(7), torch.randn(1)
         same(step(x, y), function(x, y))
         with pytest.raises(RuntimeError, match="max"):
