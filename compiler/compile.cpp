@@ -116,7 +116,9 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   }
   const Buffer manifest = ManifestBytes(plan);
   const Buffer constants = ConstantsOf(lowered.graph, plan);
-  const bool has_atoms = std::ranges::any_of(plan.dims, [](const auto& dim) { return !dim->atoms.empty(); });
+  const bool has_atoms =
+      std::ranges::any_of(plan.dims, [](const auto& dim) { return !dim->atoms.empty(); }) ||
+      std::ranges::any_of(lowered.conditions.guards(), [](const auto& guard) { return guard.value.HasAtoms(); });
   artifact.bytes = proto::PackArtifact({manifest, code, constants, has_atoms ? 2u : 1u});
   artifact.digest = DigestOf(Bytes(artifact.bytes));
   return artifact;

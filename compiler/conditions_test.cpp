@@ -7,7 +7,10 @@
 #include <map>
 #include <string>
 
+#include "compiler/compile.h"
 #include "compiler/ir/text.h"
+#include "proto/artifact_file.h"
+#include "proto/artifact_generated.h"
 
 namespace ingot::compiler {
 namespace {
@@ -40,6 +43,26 @@ TEST(Conditions, SayWhichSizesKernelsAreFor) {
   ASSERT_TRUE(fused);
   EXPECT_EQ(fused->launches.size(), 1u);
   EXPECT_EQ(ConditionsText(graph, fused), "s0 >= 3");
+}
+
+/// A reader of the first version would take a quotient for 0, also where no size of the plan has one.
+TEST(Conditions, WithAtomsAreOfTheSecondVersion) {
+  const auto target = TargetSpec::Host();
+  ASSERT_TRUE(target) << target.error().ToText();
+  const auto compiled = Compile(Read(R"(graph @f(%x: f32[4, s0]) symbols(s0 = %x.dim(1)) {
+  %0 = aten.slice.Tensor(%x, 1, floordiv(s0, 2), floordiv(s0, 2) + 3, 1) : f32[4, 3] strides [s0, 1]
+  %1 = aten.exp(%0) : f32[4, 3]
+  return %1
+}
+)"),
+                                {.target = *target});
+  ASSERT_TRUE(compiled) << compiled.error().ToText();
+  const auto view = proto::OpenArtifact(Bytes(compiled->bytes));
+  ASSERT_TRUE(view) << view.error().ToText();
+  const proto::Manifest& manifest = *proto::GetManifest(view->manifest.data());
+  ASSERT_THAT(manifest.conditions()->str(), HasSubstr("floordiv(s0, 2)"));
+  for (const proto::Dim* dim : *manifest.dims()) EXPECT_TRUE(dim->atoms() == nullptr || dim->atoms()->size() == 0);
+  EXPECT_EQ(view->version, 2u);
 }
 
 TEST(Conditions, AreNoneWhereEverySizeDoes) {

@@ -85,7 +85,7 @@ std::optional<Dim> OfQuotient(const Dim& a, int64_t n) {
   const int64_t m = inner.b.const_value();
   int64_t both = 0, more = 0;
   if (__builtin_mul_overflow(m, n, &both) || __builtin_mul_overflow(a.constant(), m, &more)) return std::nullopt;
-  if (both > kCoefMax || more > kCoefMax) return std::nullopt;
+  if (!IsSmall(inner.a) || both > kCoefMax || more > kCoefMax || more < -kCoefMax) return std::nullopt;
   return MakeAtom(Kind::kFloorDiv, inner.a + Dim(more), Dim(both));
 }
 
@@ -118,7 +118,11 @@ Dim CommonProduct(const Dim& a, const Dim& b) {
 /// a // b, neither of them small where not all of their numbers are.
 Dim BySizes(const Dim& a, const Dim& b) {
   const Dim common = CommonProduct(a, b);
-  if (!common.is_one()) return MakeAtom(Kind::kFloorDiv, *a.DivideExactly(common), *b.DivideExactly(common));
+  if (!common.is_one()) {
+    // Of more terms than a division looks at, what is in common stays.
+    const auto x = a.DivideExactly(common), y = b.DivideExactly(common);
+    return x && y ? MakeAtom(Kind::kFloorDiv, *x, *y) : Raw(Kind::kFloorDiv, a, b);
+  }
   if (b.terms().front().coef < 0) return BySizes(Negative(a), Negative(b));
   // The terms that a divisor of one term goes into.
   Dim whole;

@@ -235,6 +235,20 @@ TEST(Atom, QuotientsOfQuotientsAreOne) {
   EXPECT_EQ(size.ToText(), "floordiv(s0 + 31, 32)");
 }
 
+TEST(Atom, ManyTermsAndLargeNumbersStayAsTheyAre) {
+  std::string many = "s0*s1";
+  for (int i = 2; i <= 66; ++i) many += " + s0*s" + std::to_string(i);
+  const Dim quotient = Of("floordiv(" + many + ", s0)");
+  const std::vector<int64_t> ones(67, 1);
+  EXPECT_EQ(quotient.Eval(ones), 66);
+  EXPECT_EQ(Of(quotient.ToText()), quotient);
+  EXPECT_EQ(Of("floordiv(4294967296*s0, s0 + 4294967296)").Eval(std::vector<int64_t>{0}), 0);
+  EXPECT_EQ(Of("floordiv(floordiv(s0 + 9223372036854775807, 2) + 1, 2)").Eval(std::vector<int64_t>{0}),
+            int64_t{1} << 61);
+  EXPECT_EQ(Of("floordiv(floordiv(s0 - 9223372036854775807, 2) - 1, 2)").Eval(std::vector<int64_t>{0}),
+            -(int64_t{1} << 61) - 1);
+}
+
 TEST(Atom, FollowsPythonBelowZero) {
   EXPECT_EQ(*Dim::FloorDiv(Dim(-7), Dim(2)), Dim(-4));
   EXPECT_EQ(*Dim::FloorDiv(Dim(7), Dim(-2)), Dim(-4));

@@ -18,12 +18,26 @@ int64_t WrapMul(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
 
-/// a / b where nothing remains; b is not 0.
+/// a / b where nothing remains and it is a 64-bit number; b is not 0.
 std::optional<int64_t> DivideWhole(int64_t a, int64_t b) {
-  // The smallest integer by -1 traps in hardware; it wraps like every other operation here.
-  if (b == -1) return WrapMul(a, -1);
-  if (a % b != 0) return std::nullopt;
+  // The smallest integer by -1 traps in hardware.
+  if ((b == -1 && a == INT64_MIN) || a % b != 0) return std::nullopt;
   return a / b;
+}
+
+/// a - term * by, for one term, where no number leaves 64 bits.
+std::optional<Dim> LessExactly(const Dim& a, const Dim& term, const Dim& by) {
+  for (const Dim::Term& one : by.terms()) {
+    int64_t coef = 0;
+    if (__builtin_mul_overflow(one.coef, term.terms().front().coef, &coef)) return std::nullopt;
+  }
+  const Dim product = term * by;
+  for (const Dim::Term& one : product.terms()) {
+    const auto at = std::ranges::find(a.terms(), one.factors, &Dim::Term::factors);
+    int64_t left = 0;
+    if (__builtin_sub_overflow(at == a.terms().end() ? 0 : at->coef, one.coef, &left)) return std::nullopt;
+  }
+  return a - product;
 }
 
 // Terms of higher degree first, then by symbol; the constant comes last.
@@ -129,7 +143,9 @@ std::optional<Dim> Dim::DivideExactly(const Dim& divisor) const {
                         std::back_inserter(term.factors));
     const Dim factor = FromTerms({std::move(term)});
     quotient = quotient + factor;
-    rest = rest - factor * divisor;
+    std::optional<Dim> left = LessExactly(rest, factor, divisor);
+    if (!left) return std::nullopt;
+    rest = *std::move(left);
   }
   return quotient;
 }

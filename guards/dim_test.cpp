@@ -93,11 +93,12 @@ TEST(Dim, DivideExactlyFindsTheQuotientOrNothing) {
   EXPECT_EQ(Dim(0).DivideExactly(S(0)), Dim(0));
 }
 
-// The one division of 64-bit integers whose result does not fit.
-TEST(Dim, DivideExactlySurvivesTheSmallestIntegerByMinusOne) {
-  const std::optional<Dim> quotient = Dim(kMin).DivideExactly(Dim(-1));
-  ASSERT_TRUE(quotient);
-  EXPECT_EQ(*quotient * Dim(-1), Dim(kMin));
+// Among them the one division of 64-bit integers whose result does not fit.
+TEST(Dim, DivideExactlyFindsNothingWhereNumbersLeave64Bits) {
+  EXPECT_EQ(Dim(kMin).DivideExactly(Dim(-1)), std::nullopt);
+  const Dim large(int64_t{1} << 32);
+  EXPECT_EQ((large * S(0)).DivideExactly(S(0) + large), std::nullopt);
+  EXPECT_EQ((S(0) * S(1) + Dim(kMin)).DivideExactly(S(0) + Dim(1)), std::nullopt);
 }
 
 TEST(Dim, ArithmeticAgreesWithEval) {

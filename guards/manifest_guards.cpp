@@ -72,8 +72,8 @@ void AddOnce(std::vector<uint32_t>& list, uint32_t item) {
 
 Dim DimAt(const proto::Manifest& manifest, uint32_t index) {
   const proto::Dim& dim = *manifest.dims()->Get(index);
-  return ReadDim(dim.coefs(), dim.degrees(), dim.symbols(), dim.atoms(),
-                 [&](uint32_t before) { return DimAt(manifest, before); });
+  return *ReadDim(dim.coefs(), dim.degrees(), dim.symbols(), dim.atoms(),
+                  [&](uint32_t before) { return DimAt(manifest, before); });
 }
 
 Written WrittenBy(const proto::Manifest& manifest) {

@@ -7,22 +7,24 @@
 
 #include "guards/atom.h"
 #include "guards/guard_set.h"
+#include "guards/normalize.h"
 #include "proto/artifact_generated.h"
 
 namespace ingot::guards {
 
-/// The polynomial at position `index` of Manifest.dims.
+/// The polynomial at position `index` of Manifest.dims. The manifest has been checked.
 Dim DimAt(const proto::Manifest& manifest, uint32_t index);
 
 /// Entries of proto::Dim.symbols from here on are its atoms.
 inline constexpr uint16_t kFirstAtom = 0x8000;
 
 /// The polynomial that a Dim of a manifest says, in either form that flatbuffers has for one; `dim_at` gives the one at
-/// a position before it. Lists may be null.
+/// a position before it. Lists may be null. Nothing where a product of atoms unfolds into more than kTermsMax terms,
+/// which none of a checked manifest does: of those that are written, each is one term.
 template <typename Longs, typename Bytes, typename Shorts, typename Atoms, typename F>
-Dim ReadDim(const Longs* coefs, const Bytes* degrees, const Shorts* symbols, const Atoms* atoms, const F& dim_at) {
+std::optional<Dim> ReadDim(const Longs* coefs, const Bytes* degrees, const Shorts* symbols, const Atoms* atoms,
+                           const F& dim_at) {
   std::vector<Dim::Term> terms;
-  Dim with_atoms;
   uint32_t at = 0;
   for (uint32_t i = 0; coefs != nullptr && i < coefs->size(); ++i) {
     Dim::Term term{(*coefs)[i], {}};
@@ -40,15 +42,18 @@ Dim ReadDim(const Longs* coefs, const Bytes* degrees, const Shorts* symbols, con
       } else {
         atom = &entry;
       }
-      product = product * MakeAtom(static_cast<Atom::Kind>(atom->kind()), dim_at(atom->a()), dim_at(atom->b()));
+      const Dim next = MakeAtom(static_cast<Atom::Kind>(atom->kind()), dim_at(atom->a()), dim_at(atom->b()));
+      if (product.terms().size() * next.terms().size() > kTermsMax) return std::nullopt;
+      product = product * next;
     }
     if (product.is_one()) {
       terms.push_back(std::move(term));
     } else {
-      with_atoms = with_atoms + Dim::FromTerms({std::move(term)}) * product;
+      const Dim whole = Dim::FromTerms({std::move(term)}) * product;
+      terms.insert(terms.end(), whole.terms().begin(), whole.terms().end());
     }
   }
-  return Dim::FromTerms(std::move(terms)) + with_atoms;
+  return Dim::FromTerms(std::move(terms));
 }
 
 /// Inputs and weights that the plan writes, by position, in order of the first write.

@@ -280,6 +280,44 @@ TEST(CheckManifest, HoldsAtomsToDimsBeforeThem) {
                 for (int i = 0; i < 100; ++i) last = add(m, {0x8000, 1}, {{1, last, last}});
               }),
               HasSubstr("size of dim"));
+  // Atoms that are polynomials of several terms: nor does anyone multiply those out, or copy large ones.
+  const auto sum = [&](auto& m, size_t count, bool has_common) {
+    const uint32_t place = add(m, {}, {});
+    proto::DimT& dim = *m.dims[place];
+    dim.coefs.assign(count, 1);
+    dim.degrees.assign(count, has_common ? 2 : 1);
+    for (size_t i = 1; i <= count; ++i) {
+      if (has_common) dim.symbols.push_back(0);
+      dim.symbols.push_back(static_cast<uint16_t>(i));
+    }
+    return place;
+  };
+  EXPECT_THAT(check([&](auto& m) {
+                const uint32_t a = sum(m, 10, false), one = add(m, {}, {});
+                add(m, std::vector<uint16_t>(255, 0x8000), {{0, a, one}});
+              }),
+              HasSubstr("size of dim"));
+  EXPECT_THAT(check([&](auto& m) {
+                const uint32_t a = sum(m, 10, false);
+                add(m, {0x8000, 0x8000}, {{1, a, a}});
+              }),
+              HasSubstr("size of dim"));
+  EXPECT_THAT(check([&](auto& m) {
+                const uint32_t a = sum(m, 5000, false), b = add(m, {0}, {});
+                for (int i = 0; i < 3; ++i) add(m, {0x8000}, {{0, a, b}});
+              }),
+              HasSubstr("size of dim"));
+  EXPECT_THAT(check([&](auto& m) {
+                const uint32_t a = sum(m, 400, false), b = add(m, {0}, {});
+                for (int i = 0; i < 3000; ++i) add(m, {0x8000}, {{0, a, b}});
+              }),
+              HasSubstr("size of dims"));
+  // More terms than a division looks at.
+  EXPECT_THAT(check([&](auto& m) {
+                const uint32_t a = sum(m, 66, true), b = add(m, {0}, {});
+                add(m, {0x8000}, {{0, a, b}});
+              }),
+              HasSubstr("floordiv(s0*s1 + "));
 }
 
 TEST(CheckSharedObject, AcceptsWhatTheCompilerLinks) {

@@ -13,8 +13,9 @@
 namespace ingot::client {
 namespace {
 
-/// Terms and factors of one dim, those of the dims that its atoms are made of included.
-constexpr uint64_t kDimWeightMax = 1 << 16;
+/// Terms and factors of one dim, and of all that have atoms, those of the dims that atoms are made of included.
+constexpr uint64_t kDimWeightMax = 1 << 14;
+constexpr uint64_t kWeightsMax = 1 << 20;
 
 template <typename V>
 size_t SizeOf(const V* vector) {
@@ -79,7 +80,7 @@ class Checker {
     return {};
   }
 
-  /// Atoms are made of dims before theirs, and no dim unfolds into more than one may.
+  /// Atoms are made of dims before theirs, and no dim unfolds into more than one may, nor all into more than all may.
   Status CheckAtoms(const proto::Dim& dim, size_t place) {
     uint32_t depth = 0;
     uint64_t weight = SizeOf(dim.coefs());
@@ -93,11 +94,19 @@ class Checker {
       if (atom.kind() > static_cast<uint8_t>(guards::Atom::Kind::kMax) || atom.a() >= place || atom.b() >= place)
         return Corrupt("atom of dim", place);
       depth = std::max({depth, dim_depths_[atom.a()] + 1, dim_depths_[atom.b()] + 1});
-      weight += uint64_t{dim_weights_[atom.a()]} + dim_weights_[atom.b()];
+      const uint64_t within = uint64_t{1} + dim_weights_[atom.a()] + dim_weights_[atom.b()];
+      if (within > guards::Atom::kWeightMax) return Corrupt("size of dim", place);
+      weight += within - 1;
     }
     if (depth > guards::Atom::kDepthMax || weight > kDimWeightMax) return Corrupt("size of dim", place);
     dim_depths_.push_back(depth);
     dim_weights_.push_back(static_cast<uint32_t>(weight));
+    if (depth == 0) return {};
+    weights_ += weight;
+    if (weights_ > kWeightsMax) return Corrupt("size of dims up to", place);
+    const auto unfolded = guards::ReadDim(dim.coefs(), dim.degrees(), dim.symbols(), dim.atoms(),
+                                          [&](uint32_t before) { return guards::DimAt(m_, before); });
+    if (!unfolded) return Corrupt("size of dim", place);
     return {};
   }
 
@@ -284,6 +293,7 @@ class Checker {
   uint64_t constants_bytes_;
   size_t dims_, values_, steps_;
   std::vector<uint32_t> dim_depths_, dim_weights_;  ///< of those checked
+  uint64_t weights_ = 0;  ///< of those checked that have atoms
 };
 
 }  // namespace

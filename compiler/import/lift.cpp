@@ -668,22 +668,26 @@ class Lifter {
       return Corrupt("a size made of later ones");
     const Dim a = terms_[static_cast<size_t>(expr.a())], b = terms_[static_cast<size_t>(expr.b())];
     if (op == Op::Add || op == Op::Sub || op == Op::Mul) {
-      Dim made = op == Op::Add ? a + b : op == Op::Sub ? a - b : a * b;
-      if (made.terms().size() <= kTermsMax && DegreeOf(made) <= 4) return made;
-      FixBoth(a, b, "a long computation with sizes");
-      return Dim(sizes_.Seen(made));
+      return Short(op == Op::Add ? a + b : op == Op::Sub ? a - b : a * b, a, b);
     }
     const int64_t x = sizes_.Seen(a), y = sizes_.Seen(b);
     if (op == Op::Min || op == Op::Max) {
       return sizes_.Extreme(op == Op::Min ? guards::Atom::Kind::kMin : guards::Atom::Kind::kMax, a, b);
     }
     if (y == 0) return Corrupt("a size divided by zero");
-    if (const auto exact = a.DivideExactly(b)) return op == Op::FloorDiv ? *exact : Dim(0);
+    if (const auto exact = a.DivideExactly(b)) return Short(op == Op::FloorDiv ? *exact : Dim(0), a, b);
     if (const auto quotient = y > 0 ? FloorQuotient(a, b) : std::nullopt) {
-      return op == Op::FloorDiv ? *quotient : a - *quotient * b;
+      return Short(op == Op::FloorDiv ? *quotient : a - *quotient * b, a, b);
     }
     FixBoth(a, b, op == Op::Mod ? "a remainder of sizes" : "a quotient of sizes");
     return Dim(op == Op::Mod ? FloorMod(x, y) : FloorDiv(x, y));
+  }
+
+  /// What was made of two sizes, or the number it was where that takes too many terms.
+  Dim Short(const Dim& made, const Dim& a, const Dim& b) {
+    if (made.terms().size() <= kTermsMax && DegreeOf(made) <= 4) return made;
+    FixBoth(a, b, "a long computation with sizes");
+    return Dim(sizes_.Seen(made));
   }
 
   static size_t DegreeOf(const Dim& dim) {

@@ -53,6 +53,34 @@ TEST(Lift, TakesGuardsOverAsConditions) {
   EXPECT_EQ(LiftOf(r.Finish({y})).range, "s0 >= 11 and s1 >= 2 and s1 != 5");
 }
 
+/// Eager treats an input of 0 or 1 elements otherwise, whatever its size is computed of.
+TEST(Lift, KeepsSizesThatAreTiedToOthersAboveOne) {
+  const auto range = [](int64_t size, SizeOp op, int64_t number) {
+    RecordingBuilder r;
+    const uint32_t x = r.Input("x", DType::kF32, {32}), y = r.Input("y", DType::kF32, {size});
+    const uint32_t made = r.Expr(op, r.Expr(SizeOp::Size, x, 0), r.Expr(SizeOp::Number, number));
+    r.SizeGuard(SizeRelation::Equal, r.Expr(SizeOp::Size, y, 0), made);
+    const uint32_t z = r.Fresh(DType::kF32, {32});
+    r.Step("aten::relu", Args(V(x)), Args(V(z)));
+    return LiftOf(r.Finish({z})).range;
+  };
+  EXPECT_EQ(range(8, SizeOp::FloorDiv, 4), "s0 >= 8");
+  EXPECT_EQ(range(27, SizeOp::Sub, 5), "s0 >= 7");
+}
+
+/// No remainder by their common multiple is a condition, nor a 64-bit number.
+TEST(Lift, FixesWhatHugeDivisorsTie) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {35});
+  const uint32_t size = r.Expr(SizeOp::Size, x, 0), five = r.Expr(SizeOp::Number, 5);
+  const uint32_t fives = r.Expr(SizeOp::Mul, five, r.Expr(SizeOp::FloorDiv, size, five));
+  const uint32_t huge = r.Expr(SizeOp::FloorDiv, size, r.Expr(SizeOp::Number, (int64_t{1} << 61) - 1));
+  r.SizeGuard(SizeRelation::Equal, r.Expr(SizeOp::Add, fives, huge), size);
+  const uint32_t y = r.Fresh(DType::kF32, {35});
+  r.Step("aten::relu", Args(V(x)), Args(V(y)));
+  EXPECT_THAT(LiftOf(r.Finish({y})).error, HasSubstr("no size may differ"));
+}
+
 TEST(Lift, FixesWhatNobodyFollows) {
   RecordingBuilder r;
   const uint32_t x = r.Input("x", DType::kF32, {12, 8});

@@ -148,7 +148,7 @@ Dims Sizes::ByRemainders(const std::vector<Remainder>& known, bool by_sizes) con
   quotients = by;
   for (const auto& [value, modulus] : known) {
     const auto quotient = static_cast<uint16_t>(quotients.size());
-    quotients.push_back(*Dim::FloorDiv(value, Dim(modulus)));
+    quotients.push_back(guards::MakeAtom(guards::Atom::Kind::kFloorDiv, value, Dim(modulus)));
     const Dim zero = value.Substitute(by) - Dim(FloorMod(Seen(value), modulus)) - Dim(modulus) * Dim::Symbol(quotient);
     Dims one;
     for (uint16_t s = 0; s <= quotient; ++s) one.push_back(Dim::Symbol(s));
@@ -166,14 +166,17 @@ bool Sizes::TieRemainders(const Dim& zero) {
   std::vector<Remainder> known = remainders_;
   Dim left = WithoutCommon(zero.Substitute(ByRemainders(known, false)));
   while (const auto quotient = InnerQuotient(left)) {
+    const int64_t divisor = quotient->b.const_value();
+    if (divisor < 1 || divisor > kRemainderModulusMax) return false;
     // Over quotients that are symbols by now, as one over sizes.
     Dims sizes;
     for (uint16_t symbol = 0; symbol < seen_.size(); ++symbol) sizes.push_back(Dim::Symbol(symbol));
-    for (const auto& [value, modulus] : known) sizes.push_back(*Dim::FloorDiv(value, Dim(modulus)));
+    for (const auto& [value, modulus] : known)
+      sizes.push_back(guards::MakeAtom(guards::Atom::Kind::kFloorDiv, value, Dim(modulus)));
     const Dim value = (quotient->a - Dim(quotient->a.constant())).Substitute(sizes);
     const auto same = std::ranges::find(known, value, &Remainder::value);
-    const int64_t modulus = std::lcm(same == known.end() ? int64_t{1} : same->modulus, quotient->b.const_value());
-    if (known.size() >= kRemaindersMax || modulus > kRemainderModulusMax) return false;
+    const int64_t modulus = std::lcm(same == known.end() ? int64_t{1} : same->modulus, divisor);
+    if (known.size() >= kRemaindersMax || modulus > kRemainderModulusMax || !guards::IsModest(value)) return false;
     if (same != known.end() && same->modulus == modulus) return false;
     if (same == known.end()) {
       known.push_back({value, modulus});
@@ -271,6 +274,8 @@ Result<guards::GuardSet> Sizes::Conditions() const {
   for (uint16_t i = 0; i < basic_.size(); ++i) {
     TRY(all.Add({.kind = Kind::kAtLeast, .value = Dim::Symbol(i) - Dim(2)}));
   }
+  // What is computed of others is the size of an input too: a quotient of two may be 0 or 1.
+  for (const Dim& size : numbered_) TRY(all.Add({.kind = Kind::kAtLeast, .value = size - Dim(2)}));
   if (!all.Holds(seen_)) return Error(Code::kCorrupt, "the recording contradicts what it says of its sizes");
   return all.Simplify();
 }

@@ -55,7 +55,7 @@ class Sizes final : public SizeTies {
   /// Something was tied or fixed since the last walk began.
   bool changed() const { return changed_; }
   void BeginWalk();
-  /// The conditions of the last walk, with at least 2 for each symbol, simplified.
+  /// The conditions of the last walk, with at least 2 for each size that is no number, simplified.
   Result<guards::GuardSet> Conditions() const;
   /// Why symbols became numbers, first come first.
   const std::vector<std::string>& fixed() const { return fixed_; }

@@ -78,7 +78,6 @@ TEST(Unify, UsesOneSymbolWhereOneSizeDiffers) {
   ExpectInstance(*unified, Attention(4, 31));
 }
 
-// A template that holds the batch constant grows by unifying an instance of it.
 /// A convolution with a stride, and pooling, over images of h rows.
 Graph Windows(int64_t h) {
   return MustParse(fmt::format(R"(graph @forward(%x: f32[2, 3, {h}, 32], %w: f32[8, 3, 3, 3] weight "w") {{
@@ -99,6 +98,7 @@ TEST(Unify, HasTheQuotientsThatWindowsLeave) {
   for (const int64_t h : {20, 33, 4, 7, 8, 9, 10, 1000}) ExpectInstance(*unified, Windows(h));
 }
 
+// A template that holds the batch constant grows by unifying an instance of it.
 TEST(Unify, WidensAnInstance) {
   const Result<Graph> narrow = Unify(Attention(4, 128), Attention(4, 64));
   ASSERT_TRUE(narrow);

@@ -15,8 +15,8 @@ namespace {
 
 guards::Dim DimOf(const proto::ManifestT& plan, uint32_t index) {
   const proto::DimT& dim = *plan.dims[index];
-  return guards::ReadDim(&dim.coefs, &dim.degrees, &dim.symbols, &dim.atoms,
-                         [&](uint32_t before) { return DimOf(plan, before); });
+  return *guards::ReadDim(&dim.coefs, &dim.degrees, &dim.symbols, &dim.atoms,
+                          [&](uint32_t before) { return DimOf(plan, before); });
 }
 
 bool HasLayout(const proto::ManifestT& plan, const std::vector<int64_t>& values) {

@@ -237,6 +237,26 @@ def test_an_input_is_a_quotient_of_another(ingot):
     assert (seen["captures"], seen["native_calls"]) == (1, 5), step.report() + step.soundness()
 
 
+def test_an_input_that_is_a_quotient_may_be_empty_or_one(ingot):
+    """A template of longer ones takes neither: eager refuses the maximum of nothing."""
+    def function(x, y):
+        assert y.shape[0] == x.shape[0] // 4
+        return x + y.max()
+
+    torch.manual_seed(0)
+    step = ingot.compile(function, wait=True)
+    with torch.no_grad(), counted(ingot) as seen:
+        for length in (32, 9, 41):
+            x, y = torch.randn(length), torch.randn(length // 4)
+            same(step(x, y), function(x, y))
+    assert (seen["captures"], seen["native_calls"]) == (1, 2), step.report() + step.soundness()
+    with torch.no_grad():
+        x, y = torch.randn(7), torch.randn(1)
+        same(step(x, y), function(x, y))
+        with pytest.raises(RuntimeError, match="max"):
+            step(torch.randn(3), torch.randn(0))
+
+
 def test_gears_of_sizes_that_are_halved(ingot):
     """What two recordings have in common has quotients as what one says does."""
     torch.manual_seed(0)
