@@ -29,12 +29,13 @@ struct Atom {
   uint32_t weight;  ///< numbers and symbols it takes to write it down
 };
 
-/// The number, in the one form that it has as far as that can be told: a polynomial where it is one. A quotient by 0 is
-/// 0, as in Eval.
+/// The number, in the one form that it has as far as that can be told: a polynomial where it is one. A quotient by the
+/// number 0 is 0, as in Eval.
 ///
 /// What a divisor goes into is no part of the atom ((s0 - 8) // 8 is s0 // 8 - 1), a quotient of a quotient is one
 /// quotient, what both have in common stands before the atom or is left out, and coefficients are above 0 where they
-/// may be: -s0 // 4 is -((s0 + 3) // 4), min(-s0, -s1) is -max(s0, s1). All of that holds for all numbers.
+/// may be: -s0 // 4 is -((s0 + 3) // 4), min(-s0, -s1) is -max(s0, s1). All of that holds for all numbers where no
+/// divisor is 0: s0*s1 // s1 is s0, also at s1 == 0. Who divides by a size asks that it is not 0.
 Dim MakeAtom(Atom::Kind kind, const Dim& a, const Dim& b);
 
 /// What text calls Dim's functions: floordiv, ceildiv, mod, min, max; none for another word.

@@ -292,6 +292,14 @@ TEST(Atom, RefusesToDivideByZeroAndWhatIsTooDeep) {
   EXPECT_FALSE(GuardSet::Parse(nested + " >= 0"));
 }
 
+/// That a divisor is not 0 is a condition of its own, which stays.
+TEST(Atom, RewritesAsIfNoDivisorWereZero) {
+  EXPECT_EQ(Of("floordiv(s0*s1, s1)"), S(0));
+  const auto simple = [](std::string_view text) { return GuardSet::Parse(text)->Simplify()->ToText(); };
+  EXPECT_EQ(simple("max(floordiv(s0, s1), 3) >= 2"), "");
+  EXPECT_EQ(simple("max(floordiv(s0, s1), 3) >= 2 and s1 >= 1"), "s1 >= 1");
+}
+
 TEST(Atom, TextCutOffOrWithABitTurnedIsReadOrRefused) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);

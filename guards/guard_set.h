@@ -55,7 +55,8 @@ class GuardSet {
   std::string Explain(const Call& call, std::string_view noun = "input") const;
 
   /// An equal condition without guards that the others imply, bounds as tight as whole numbers
-  /// allow. kInvalid names two guards that cannot hold together.
+  /// allow. kInvalid names two guards that cannot hold together. Equal where no divisor is 0: who divides by a size
+  /// asks that it is none.
   Result<GuardSet> Simplify() const;
   /// Symbol i replaced by `symbols[i]`, and property p of an input by `property(p)` where it gives a
   /// polynomial over symbols. kInvalid when a number grows too large.

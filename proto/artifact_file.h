@@ -17,7 +17,7 @@ struct ArtifactView {
   Bytes manifest;   ///< FlatBuffer Manifest, verified
   Bytes code;       ///< ELF shared object; empty when no kernel is needed
   Bytes constants;
-  uint32_t version = 1;  ///< of the format: 2 where sizes have atoms (Dim.atoms)
+  uint32_t version = 1;  ///< of the format: 2 where sizes have atoms, those of conditions too
 };
 
 /// Writes an artifact; deterministic.
