@@ -92,7 +92,7 @@ CASES = {
 }
 # What recording refuses, and why; each still has to give eager's answer.
 EAGER: "dict[str, str]" = {}
-REFUSED_ONCE = {"mamba"}   # Its first call looks for faster kernels on disk.
+REFUSED_ONCE = {"mamba"}   # Its first call in a process, which may be another test's, looks for faster kernels on disk.
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -121,5 +121,6 @@ def test_equals_eager_at_two_sizes(ingot, name):
             step(**inputs(batch, size), return_dict=False)
     counts = ingot.stats()
     assert (counts["native_calls"] - before == 2) != (name in EAGER), step.report()
-    refused = [f"refused_{EAGER[n]}" for n in EAGER if n == name] or ["refused_call"] * (name in REFUSED_ONCE)
-    assert [n for n in counts if n.startswith("refused_") and n != "refused_retired"] == refused, step.report()
+    refused = [f"refused_{EAGER[n]}" for n in EAGER if n == name]
+    found = [n for n in counts if n.startswith("refused_") and n != "refused_retired"]
+    assert found == refused or (name in REFUSED_ONCE and found == ["refused_call"]), step.report()
