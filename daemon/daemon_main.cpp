@@ -232,7 +232,7 @@ Status RunDaemon(Start& start, const Graphs& graphs, const std::string& build) {
   const Config background_config = ConfigOfBackground(config);
   WorkerPool background(background_config, config.worker, SystemClock(), WorkerPool::Place::kBackground);
   const bool is_fresh = place.store_lock && cache::IsFresh(endpoint.home);
-  // Nothing is stored: whoever started us has made a first call, and wants it compiled.
+  // Nothing is stored, so whoever started us wants something compiled: a first call, most often.
   if (is_fresh && start.ready_fd >= 0) workers.Prestart();
   LateStore store(is_fresh);
   // A cluster that cannot be used never stops anybody's program either.
