@@ -41,9 +41,16 @@ Quadrant ReduceFast(Builder& code, Value* x) {
   return {code.CreateBitCast(shifted, Builder::Like(x, code.getInt64Ty())), r};
 }
 
+/// Whether the fast way does not do: |x| is large, and finite.
+Value* IsLarge(Builder& code, Value* x) {
+  Value* ax = code.Abs(x);
+  Value* is_finite = code.CreateFCmpOLT(ax, code.F(x, std::numeric_limits<double>::infinity()));
+  return code.CreateAnd(code.CreateFCmpOGE(ax, code.F(x, kFastLimit)), is_finite);
+}
+
 /// Payne and Hanek's reduction of one finite |x| >= kFastLimit: the mantissa times that window of
 /// 192 bits of 2/pi which decides the product modulo 4.
-void EmitReduceLarge(Builder& code, llvm::GlobalVariable* table, Value* x) {
+Quadrant ReduceLarge(Builder& code, llvm::GlobalVariable* table, Value* x) {
   llvm::Type* i64 = code.getInt64Ty();
   llvm::Type* i128 = code.getInt128Ty();
   Value* bits = code.CreateBitCast(code.Abs(x), i64);
@@ -84,69 +91,82 @@ void EmitReduceLarge(Builder& code, llvm::GlobalVariable* table, Value* x) {
   r = code.CreateSelect(code.CreateXor(negative, x_negative), code.CreateFNeg(r), r);
   Value* n64 = code.CreateTrunc(n, i64);
   n64 = code.CreateSelect(x_negative, code.CreateNeg(n64), n64);
-  Value* result = llvm::PoisonValue::get(llvm::StructType::get(code.getDoubleTy(), i64));
-  result = code.CreateInsertValue(result, r, {0});
-  code.CreateRet(code.CreateInsertValue(result, n64, {1}));
+  return {n64, r};
 }
 
-/// The internal function { r, n } reduce_large(x), made once for each module. It is cold, and not
-/// inlined so that the fast path stays small.
-llvm::Function* ReduceLarge(Builder& code) {
+/// The internal function reduce_large(x, n, r, count), made once for each module: overwrites n and r where x is large.
+/// It is cold, and neither inlined nor a copy for each lane: whoever computes a sine would compile little else.
+llvm::Function* ReduceLargeOf(Builder& code) {
   llvm::Module* module = code.GetInsertBlock()->getModule();
   constexpr const char* kName = "reduce_large";
   if (llvm::Function* existing = module->getFunction(kName)) return existing;
-  llvm::Constant* words =
-      llvm::ConstantDataArray::get(code.getContext(), llvm::ArrayRef<uint64_t>(kTwoOverPi, std::size(kTwoOverPi)));
+  llvm::LLVMContext& context = code.getContext();
+  llvm::Constant* words = llvm::ConstantDataArray::get(context, llvm::ArrayRef<uint64_t>(kTwoOverPi));
   auto* table = new llvm::GlobalVariable(*module, words->getType(), true, llvm::GlobalValue::PrivateLinkage, words,
                                          "two_over_pi");
-  auto* type =
-      llvm::FunctionType::get(llvm::StructType::get(code.getDoubleTy(), static_cast<llvm::Type*>(code.getInt64Ty())),
-                              {code.getDoubleTy()}, false);
+  auto* type = llvm::FunctionType::get(code.getVoidTy(),
+                                       {code.getPtrTy(), code.getPtrTy(), code.getPtrTy(), code.getInt64Ty()}, false);
   auto* function = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, kName, module);
   const llvm::Function* caller = code.GetInsertBlock()->getParent();
-  function->addFnAttrs(llvm::AttrBuilder(code.getContext(), caller->getAttributes().getFnAttrs()));
+  function->addFnAttrs(llvm::AttrBuilder(context, caller->getAttributes().getFnAttrs()));
   function->addFnAttr(llvm::Attribute::NoInline);
   function->addFnAttr(llvm::Attribute::Cold);
-  Builder body(code.getContext());
-  body.SetInsertPoint(llvm::BasicBlock::Create(code.getContext(), "entry", function));
-  EmitReduceLarge(body, table, function->getArg(0));
+  Builder body(context);
+  llvm::BasicBlock* entry = llvm::BasicBlock::Create(context, "entry", function);
+  llvm::BasicBlock* lane = llvm::BasicBlock::Create(context, "lane", function);
+  llvm::BasicBlock* large = llvm::BasicBlock::Create(context, "large", function);
+  llvm::BasicBlock* next = llvm::BasicBlock::Create(context, "next", function);
+  llvm::BasicBlock* done = llvm::BasicBlock::Create(context, "done", function);
+  body.SetInsertPoint(entry);
+  body.CreateBr(lane);
+  body.SetInsertPoint(lane);
+  llvm::PHINode* i = body.CreatePHI(body.getInt64Ty(), 2);
+  i->addIncoming(body.I64(0), entry);
+  const auto at = [&](unsigned array, llvm::Type* element) {
+    return body.CreateGEP(element, function->getArg(array), {i});
+  };
+  Value* x = body.CreateLoad(body.getDoubleTy(), at(0, body.getDoubleTy()));
+  body.CreateCondBr(IsLarge(body, x), large, next);
+  body.SetInsertPoint(large);
+  const Quadrant reduced = ReduceLarge(body, table, x);
+  body.CreateStore(reduced.n, at(1, body.getInt64Ty()));
+  body.CreateStore(reduced.r, at(2, body.getDoubleTy()));
+  body.CreateBr(next);
+  body.SetInsertPoint(next);
+  Value* following = body.CreateAdd(i, body.I64(1));
+  i->addIncoming(following, next);
+  body.CreateCondBr(body.CreateICmpSLT(following, function->getArg(3)), lane, done);
+  body.SetInsertPoint(done);
+  body.CreateRetVoid();
   return function;
 }
 
 /// Replaces the lanes of `fast` whose |x| is large; branches over it where there are none.
 Quadrant FixLarge(Builder& code, Value* x, Quadrant fast) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  Value* ax = code.Abs(x);
-  Value* large =
-      code.CreateAnd(code.CreateFCmpOGE(ax, code.F(x, kFastLimit)), code.CreateFCmpOLT(ax, code.F(x, infinity)));
   llvm::BasicBlock* before = code.GetInsertBlock();
   llvm::BasicBlock* fix = code.NewBlock("large");
   llvm::BasicBlock* after = code.NewBlock("large.after");
-  code.CreateCondBr(code.AnyOf(large), fix, after);
+  llvm::BasicBlock& entry = before->getParent()->getEntryBlock();
+  code.CreateCondBr(code.AnyOf(IsLarge(code, x)), fix, after);
+  const auto room_for = [&](Value* value) {
+    const llvm::IRBuilder<>::InsertPointGuard guard(code);
+    code.SetInsertPoint(&entry, entry.getFirstInsertionPt());
+    return code.CreateAlloca(value->getType());
+  };
+  Value* rooms[] = {room_for(x), room_for(fast.n), room_for(fast.r)};
   code.SetInsertPoint(fix);
-  llvm::Function* reduce = ReduceLarge(code);
-  Value* r = fast.r;
-  Value* n = fast.n;
-  const unsigned lanes = Builder::LanesOf(x);
-  for (unsigned lane = 0; lane < lanes; ++lane) {
-    const bool vector = x->getType()->isVectorTy();
-    const auto at = [&](Value* v) { return vector ? code.CreateExtractElement(v, lane) : v; };
-    const auto put = [&](Value* v, Value* element) {
-      return vector ? code.CreateInsertElement(v, element, lane) : element;
-    };
-    // Lanes that are not large are reduced as 2^20 and their result dropped: no branch needed.
-    Value* argument = code.CreateSelect(at(large), at(x), llvm::ConstantFP::get(code.getDoubleTy(), kFastLimit));
-    Value* both = code.CreateCall(reduce, {argument});
-    r = put(r, code.CreateSelect(at(large), code.CreateExtractValue(both, {0}), at(r)));
-    n = put(n, code.CreateSelect(at(large), code.CreateExtractValue(both, {1}), at(n)));
-  }
-  llvm::BasicBlock* fix_end = code.GetInsertBlock();
+  code.CreateStore(x, rooms[0]);
+  code.CreateStore(fast.n, rooms[1]);
+  code.CreateStore(fast.r, rooms[2]);
+  code.CreateCall(ReduceLargeOf(code), {rooms[0], rooms[1], rooms[2], code.I64(Builder::LanesOf(x))});
+  Value* n = code.CreateLoad(fast.n->getType(), rooms[1]);
+  Value* r = code.CreateLoad(fast.r->getType(), rooms[2]);
   code.CreateBr(after);
   code.SetInsertPoint(after);
   const auto merge = [&](Value* a, Value* b) {
     llvm::PHINode* phi = code.CreatePHI(a->getType(), 2);
     phi->addIncoming(a, before);
-    phi->addIncoming(b, fix_end);
+    phi->addIncoming(b, fix);
     return phi;
   };
   return {merge(fast.n, n), merge(fast.r, r)};
