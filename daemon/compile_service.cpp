@@ -549,7 +549,9 @@ Task<Reply> CompileService::Answer(Request& request, const EntryRef& entry, Dige
     CO_TRY_ASSIGN(SealedRef file, co_await core_.artifacts.Get(ArtifactOf(variant), request.until));
     proto::CompileReplyT reply;
     reply.outcome = outcome;
-    reply.variant = std::make_unique<proto::VariantT>(variant);
+    reply.own_dependencies =
+        request.message.keeps_dependencies && HaveSameRows(variant.dependencies, request.message.dependencies);
+    reply.variant = reply.own_dependencies ? WithoutDependencies(variant) : std::make_unique<proto::VariantT>(variant);
     reply.variant->descriptor = 0;
     reply.variant_index = static_cast<uint32_t>(i);
     core_.workload.Stored(request.entry_digest);

@@ -45,6 +45,11 @@ bool HasSameValue(const proto::DependencyT& one, const proto::DependencyT& other
   return one.low == other.low && one.high == other.high;
 }
 
+/// Of two that are about the same, in the same order.
+bool HaveSameValues(const Dependencies& one, const Dependencies& other) {
+  return std::ranges::equal(one, other, [](const auto& a, const auto& b) { return HasSameValue(*a, *b); });
+}
+
 /// Whether one says of two places that they lead to one object, and the other has looked there and does not say so: of
 /// those it takes them for two.
 bool PartsWhatIsOne(const Dependencies& one, const Dependencies& other) {
@@ -116,10 +121,12 @@ cache::Key GraphKey(const Digest& graph, const CompilerFacts& facts, const std::
            {"compiler", {item("identity", facts.identity)}}}};
 }
 
+bool HaveSameRows(const Dependencies& one, const Dependencies& other) {
+  return HaveSameNames(one, other) && HaveSameValues(one, other);
+}
+
 bool Contradict(const Dependencies& stored, const Dependencies& seen) {
-  if (HaveSameNames(stored, seen)) {
-    return !std::ranges::equal(stored, seen, [](const auto& a, const auto& b) { return HasSameValue(*a, *b); });
-  }
+  if (HaveSameNames(stored, seen)) return !HaveSameValues(stored, seen);
   std::unordered_map<Name, const proto::DependencyT*, NameHash> known;
   known.reserve(stored.size());
   for (const auto& row : stored) known.emplace(NameOf(*row), row.get());

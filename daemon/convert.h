@@ -28,6 +28,8 @@ cache::Key GraphKey(const Digest& graph, const CompilerFacts& facts, const std::
 /// What a recording saw, as requests and stored variants hold it.
 using Dependencies = std::vector<std::unique_ptr<proto::DependencyT>>;
 
+/// Whether both say the same of the same places, in the same order.
+bool HaveSameRows(const Dependencies& one, const Dependencies& other);
 /// Two dependency lists that cannot both hold: same kind and place, another digest; or one object in two places that
 /// are two objects to the other.
 bool Contradict(const Dependencies& stored, const Dependencies& seen);

@@ -386,6 +386,36 @@ TEST_F(ServerTest, NamesTheFirstDifferenceOfAMiss) {
   EXPECT_EQ(miss->reply.why, "module_state model.act_fn: SiLU -> GELU");
 }
 
+// Thousands of rows that a client has just sent: they need not come back, unless others have seen more.
+TEST_F(ServerTest, LeavesOutDependenciesThatTheClientKeeps) {
+  const auto connection = Connect();
+  proto::CompileT request = MakeCompile("f", "graph f 4");
+  AddDependency(request, "global", "m.scale", 1);
+  const auto all = connection->Compile(request);
+  ASSERT_TRUE(all);
+  EXPECT_FALSE(all->reply.own_dependencies);
+  EXPECT_EQ(all->reply.variant->dependencies.size(), 1u);
+
+  request.keeps_dependencies = true;
+  const auto own = connection->Compile(request);
+  ASSERT_TRUE(own);
+  EXPECT_TRUE(own->reply.own_dependencies);
+  EXPECT_TRUE(own->reply.variant->dependencies.empty());
+  EXPECT_EQ(own->reply.variant->graph_low, all->reply.variant->graph_low);
+  // What is stored has them.
+  const auto hit = connection->Lookup(*MakeKey("f"));
+  ASSERT_EQ(hit->reply.variants.size(), 1u);
+  EXPECT_EQ(hit->reply.variants[0]->dependencies.size(), 1u);
+
+  AddDependency(request, "global", "m.shift", 2);
+  ASSERT_TRUE(connection->Compile(request));
+  request.dependencies.pop_back();
+  const auto merged = connection->Compile(request);
+  ASSERT_TRUE(merged);
+  EXPECT_FALSE(merged->reply.own_dependencies);
+  EXPECT_EQ(merged->reply.variant->dependencies.size(), 2u);
+}
+
 TEST_F(ServerTest, KeepsVariantsOfTwoStatesBesideEachOther) {
   const auto connection = Connect();
   const auto request = [](uint64_t digest) {

@@ -160,6 +160,23 @@ proto::StoredVariantT WithoutOrigins(const proto::StoredVariantT& stored) {
   return out;
 }
 
+std::unique_ptr<proto::VariantT> WithoutDependencies(const proto::VariantT& variant) {
+  auto out = std::make_unique<proto::VariantT>();
+  out->kind = variant.kind;
+  out->graph_low = variant.graph_low;
+  out->graph_high = variant.graph_high;
+  out->artifact_low = variant.artifact_low;
+  out->artifact_high = variant.artifact_high;
+  out->artifact_bytes = variant.artifact_bytes;
+  out->descriptor = variant.descriptor;
+  out->symbol_count = variant.symbol_count;
+  out->proven = variant.proven;
+  out->signature = variant.signature;
+  out->range = variant.range;
+  out->fixed = variant.fixed;
+  return out;
+}
+
 void ReplaceArtifact(proto::StoredVariantT& stored, const Digest& better, uint64_t bytes) {
   proto::VariantT& variant = *stored.variant;
   stored.replaced.insert(stored.replaced.end(), {variant.artifact_low, variant.artifact_high});

@@ -59,6 +59,9 @@ void AddOrigin(proto::StoredVariantT& stored, Bytes envelope);
 /// The variant as it is shared: without what this machine alone knows of it.
 proto::StoredVariantT WithoutOrigins(const proto::StoredVariantT& stored);
 
+/// The variant but for what it depends on, which may be thousands of rows.
+std::unique_ptr<proto::VariantT> WithoutDependencies(const proto::VariantT& variant);
+
 /// A better artifact of the same graph takes the place of a variant's.
 void ReplaceArtifact(proto::StoredVariantT& stored, const Digest& better, uint64_t bytes);
 /// Whether the artifact serves the variant, or one in whose place its own has come.

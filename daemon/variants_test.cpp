@@ -27,6 +27,26 @@ TEST(AddVariant, JoinsEqualGraphsWhoseDependenciesAgree) {
   EXPECT_EQ(record.variants[0]->created, 100);
 }
 
+// All but the rows: a reply that leaves anything else out would be another variant.
+TEST(WithoutDependencies, KeepsEverythingElse) {
+  proto::VariantT variant;
+  variant.kind = proto::VariantKind::Template;
+  variant.graph_low = 1;
+  variant.graph_high = 2;
+  variant.artifact_low = 3;
+  variant.artifact_high = 4;
+  variant.artifact_bytes = 5;
+  variant.descriptor = 6;
+  variant.symbol_count = 1;
+  variant.proven = {7, 8};
+  variant.signature = {9};
+  variant.range = "s0 >= 2";
+  variant.fixed = {"why"};
+  const Buffer expected = proto::PackMessage<proto::Variant>(variant);
+  variant.dependencies.push_back(std::make_unique<proto::DependencyT>());
+  EXPECT_EQ(proto::PackMessage<proto::Variant>(*WithoutDependencies(variant)), expected);
+}
+
 // Another remainder is another range of one template; neither recording takes back what the other has proved.
 TEST(AddVariant, JoinsTheRangesOfATemplate) {
   proto::EntryRecordT record;

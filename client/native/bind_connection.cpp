@@ -61,8 +61,7 @@ Record RecordOf(std::vector<std::unique_ptr<proto::DependencyT>> dependencies) {
   return Record(std::move(rows));
 }
 
-/// Takes the record out of `variant`.
-py::dict VariantDict(proto::VariantT& variant, proto::UniqueFd file) {
+py::dict VariantDict(const proto::VariantT& variant, py::object record, proto::UniqueFd file) {
   const Digest digest{variant.artifact_low, variant.artifact_high};
   auto artifact = Unwrap(LoadedArtifact::Open(std::move(file), digest));
   py::dict out;
@@ -72,7 +71,7 @@ py::dict VariantDict(proto::VariantT& variant, proto::UniqueFd file) {
   out["artifact_bytes"] = variant.artifact_bytes;
   out["artifact"] = std::const_pointer_cast<LoadedArtifact>(artifact);
   out["signature"] = py::bytes(reinterpret_cast<const char*>(variant.signature.data()), variant.signature.size());
-  out["dependencies"] = RecordOf(std::move(variant.dependencies));
+  out["dependencies"] = std::move(record);
   py::list proven;
   for (size_t at = 0; variant.symbol_count > 0 && at + variant.symbol_count <= variant.proven.size();
        at += variant.symbol_count) {
@@ -133,7 +132,8 @@ py::dict Lookup(Connection& connection, const Components& components, int deadli
   for (const auto& variant : found.reply.variants) {
     if (variant->descriptor < 0 || static_cast<size_t>(variant->descriptor) >= found.files.size()) continue;
     try {
-      variants.append(VariantDict(*variant, std::move(found.files[variant->descriptor])));
+      py::object record = py::cast(RecordOf(std::move(variant->dependencies)));
+      variants.append(VariantDict(*variant, std::move(record), std::move(found.files[variant->descriptor])));
     } catch (py::error_already_set& e) {
       out["why"] = std::string("stored but rejected: ") + py::str(e.value()).cast<std::string>();
       e.restore();
@@ -184,12 +184,13 @@ proto::CompileT MakeRequest(const Components& components, std::string_view recor
 }
 
 py::dict Compile(Connection& connection, const Components& components, const py::bytes& recording,
-                 const py::bytes& signature, const Record& dependencies, bool dynamic, const std::string& rejected,
+                 const py::bytes& signature, const py::object& dependencies, bool dynamic, const std::string& rejected,
                  int deadline_ms, const std::string& range, int range_degree, bool prove_only,
                  std::vector<int64_t> gears, const py::bytes& sibling, bool eager_numerics, const std::string& progress,
                  const Patterns& patterns) {
   proto::CompileT request = MakeRequest(components, std::string_view(recording), std::string_view(signature),
-                                        dependencies, dynamic, eager_numerics, patterns);
+                                        dependencies.cast<const Record&>(), dynamic, eager_numerics, patterns);
+  request.keeps_dependencies = true;
   request.rejected = rejected;
   request.range = range;
   request.range_degree = static_cast<uint8_t>(range_degree);
@@ -210,7 +211,10 @@ py::dict Compile(Connection& connection, const Components& components, const py:
   out["total_ms"] = compiled.reply.total_ms;
   out["compile_ms"] = compiled.reply.compile_ms;
   if (compiled.reply.variant == nullptr) Throw(Error(Code::kInternal, "the daemon's reply holds no variant"));
-  out["variant"] = VariantDict(*compiled.reply.variant, std::move(compiled.file));
+  proto::VariantT& variant = *compiled.reply.variant;
+  py::object record =
+      compiled.reply.own_dependencies ? dependencies : py::cast(RecordOf(std::move(variant.dependencies)));
+  out["variant"] = VariantDict(variant, std::move(record), std::move(compiled.file));
   return out;
 }
 
