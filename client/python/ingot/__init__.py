@@ -19,6 +19,7 @@ from ingot import _native  # noqa: E402
 __version__ = _native.version
 
 from ingot.accelerating import accelerate  # noqa: E402
+from ingot.adopting import adopt_  # noqa: E402
 from ingot.api import cache_compile, compile, load, mark_pure  # noqa: E402
 from ingot.config import Config, Gears  # noqa: E402
 from ingot.errors import (Cancelled, Corrupt, Error, Exhausted, HalfDone, Incompatible, Internal, Invalid, NotFound,  # noqa: E402
@@ -34,6 +35,6 @@ from ingot.quantizing import QuantizedLinear, quantize_  # noqa: E402
 from ingot.types import Compiled, CompiledModule  # noqa: E402
 
 __all__ = ["Cancelled", "Compiled", "CompiledModule", "Config", "Corrupt", "Error", "Exhausted", "Gears", "HalfDone", "Incompatible", "Internal", "Invalid",
-           "NotFound", "Profile", "QuantizedLinear", "Roofs", "Timeout", "Unavailable", "Unsupported", "accelerate", "build_kernel", "cache_compile", "compile",
+           "NotFound", "Profile", "QuantizedLinear", "Roofs", "Timeout", "Unavailable", "Unsupported", "accelerate", "adopt_", "build_kernel", "cache_compile", "compile",
            "load", "mark_pure", "mark_static", "profile", "quantize_", "register_kernel", "register_pattern", "roofs", "set_dim_gears", "stats",
            "unregister_pattern"]

@@ -14,7 +14,7 @@ import weakref
 
 import torch
 
-from ingot import (_native, ahead, background, binding, calls, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears,
+from ingot import (_native, adopting, ahead, background, binding, calls, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears,
                    interrupts, keys, miss, padding, parts, paths, profiling, recording, report, signatures, splitting, verification)
 from ingot import config as configuration
 from ingot.config import Config, has_cluster
@@ -661,6 +661,8 @@ class Engine:
                 self._stay_eager(shape, why)
 
     def _say_refused(self, refused: recording.Refused) -> str:
+        if adopting.holds_any(self.target):  # Whatever was found first: all of it is torchao's own work.
+            refused = recording.Refused("subclass", f"weights that torchao has quantised, {refused.name}: {refused.detail}")
         why = f"{refused.name}: {refused.detail}"
         self._last_miss = miss.Miss("refused", why)
         self._warn_once(refused.name, f"{self.name} runs eagerly: {refused.name} ({refused.detail}){recording.advice(refused.name)}")

@@ -19,16 +19,28 @@ class Float8Linear(torch.nn.Module):
 
     def __init__(self, linear: torch.nn.Linear, kind: str = "fp8", group_size: "int | None" = None) -> None:
         super().__init__()
-        self.in_features, self.out_features, self.kind, self.group_size = linear.in_features, linear.out_features, kind, group_size
         weight = linear.weight.detach().float()
         if group_size is not None:
-            weight = weight.reshape(self.out_features, -1, group_size)
+            weight = weight.reshape(linear.out_features, -1, group_size)
         most = torch.finfo(TYPES[kind]).max
         greatest = weight.abs().amax(-1, keepdim=True)
         # What is nothing but zeros has any scale. A quotient may be above the largest number by its rounding, which float8 does not hold.
         scale = torch.where(greatest != 0, greatest / most, torch.ones_like(greatest))
-        self.register_buffer("weight", (weight / scale).clamp(-most, most).to(TYPES[kind]))
-        self.register_buffer("scale", scale if group_size is not None else scale.squeeze(-1))
+        self._hold(linear, kind, (weight / scale).clamp(-most, most).to(TYPES[kind]), scale)
+
+    @classmethod
+    def of_levels(cls, linear: torch.nn.Linear, kind: str, weight: torch.Tensor, scale: torch.Tensor) -> "Float8Linear":
+        """The layer in the place of ``linear`` whose weight is ``weight * scale``; ``scale``: as ``weight``, with 1 for the last."""
+        layer = cls.__new__(cls)
+        torch.nn.Module.__init__(layer)
+        layer._hold(linear, kind, weight, scale)
+        return layer
+
+    def _hold(self, linear: torch.nn.Linear, kind: str, weight: torch.Tensor, scale: torch.Tensor) -> None:
+        self.in_features, self.out_features, self.kind = linear.in_features, linear.out_features, kind
+        self.group_size = weight.shape[-1] if weight.dim() == 3 else None
+        self.register_buffer("weight", weight)
+        self.register_buffer("scale", scale if self.group_size is not None else scale.squeeze(-1))
         self.bias = linear.bias
         self.train(linear.training)
 

@@ -38,35 +38,54 @@ class QuantizedLinear(torch.nn.Module):
     def __init__(self, linear: torch.nn.Linear, kind: str = "int8", group_size: "int | None" = None, zero_points: bool = False,
                  activations: "str | None" = None) -> None:
         super().__init__()
-        self.activations = activations
-        self.in_features, self.out_features, self.kind = linear.in_features, linear.out_features, kind
-        self.bits, self.group_size = KINDS[kind].bits, group_size
         weight = linear.weight.detach().float()
         if group_size is not None:
-            weight = weight.reshape(self.out_features, -1, group_size)
-        lowest, highest = (-128, 127) if self.bits == 8 else (0, 15)
+            weight = weight.reshape(linear.out_features, -1, group_size)
+        bits = KINDS[kind].bits
+        lowest, highest = (-128, 127) if bits == 8 else (0, 15)
+        zero: "torch.Tensor | None" = None
         if zero_points:
             # Zero is one of the levels: what is zero stays so.
             low, high = weight.amin(-1, keepdim=True).clamp(max=0), weight.amax(-1, keepdim=True).clamp(min=0)
             scale = _without_zeros((high - low) / (highest - lowest))
             zero = (lowest - low / scale).round().clamp(lowest, highest)
-        elif self.bits == 8:
+        elif bits == 8:
             lowest = -127   # The range is the same on both sides.
-            scale, zero = _without_zeros(weight.abs().amax(-1, keepdim=True) / highest), torch.zeros(())
+            scale = _without_zeros(weight.abs().amax(-1, keepdim=True) / highest)
         else:
             # The greatest of either sign is the level that has no opposite: a scale may be negative.
             greatest = weight.gather(-1, weight.abs().argmax(-1, keepdim=True))
-            scale, zero = _without_zeros(greatest / -8), torch.full((), 8.0)
-        integers = (weight / scale + zero).round().clamp(lowest, highest)
+            scale = _without_zeros(greatest / -8)
+        level_of_zero = zero if zero is not None else 0 if bits == 8 else 8
+        self._hold(linear, kind, (weight / scale + level_of_zero).round().clamp(lowest, highest), scale, zero, activations)
+
+    @classmethod
+    def of_levels(cls, linear: torch.nn.Linear, kind: str, levels: torch.Tensor, scale: torch.Tensor, zero: "torch.Tensor | None" = None,
+                  activations: "str | None" = None) -> "QuantizedLinear":
+        """The layer in the place of ``linear`` whose weight is ``(levels - zero) * scale``.
+
+        ``levels``: whole numbers, of "int8" from -128 to 127, of "int4" from 0 to 15 [out_features, groups, group_size], without groups
+        [out_features, in_features]. ``scale``, ``zero``: as ``levels``, with 1 for the last; without ``zero`` it is 0, of "int4" 8.
+        """
+        layer = cls.__new__(cls)
+        torch.nn.Module.__init__(layer)
+        layer._hold(linear, kind, levels, scale, zero, activations)
+        return layer
+
+    def _hold(self, linear: torch.nn.Linear, kind: str, levels: torch.Tensor, scale: torch.Tensor, zero: "torch.Tensor | None",
+              activations: "str | None") -> None:
+        self.activations, self.kind, self.bits = activations, kind, KINDS[kind].bits
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.group_size = levels.shape[-1] if levels.dim() == 3 else None
         dtype = torch.int8 if self.bits == 8 else torch.uint8
-        integers = integers.to(dtype)
+        integers = levels.to(dtype)
         if self.bits == 4:
             low_half, high_half = integers.chunk(2, dim=-1)
             integers = low_half | high_half << 4
-        sizes = scale.shape if group_size is not None else scale.shape[:-1]
+        sizes = scale.shape if self.group_size is not None else scale.shape[:-1]
         self.register_buffer("weight", integers)
-        self.register_buffer("scale", scale.reshape(sizes))
-        self.register_buffer("zero", zero.to(dtype).reshape(sizes) if zero_points else None)
+        self.register_buffer("scale", scale.reshape(sizes).float())
+        self.register_buffer("zero", None if zero is None else zero.to(dtype).reshape(sizes))
         self.bias = linear.bias
         self.train(linear.training)
 
@@ -142,22 +161,33 @@ def quantize_(model: torch.nn.Module, kind: str = "int8", *, group_size: "int | 
     if type(model) is torch.nn.Linear:
         raise errors.Invalid("quantize_: the model is one linear layer; put it into a module (torch.nn.Sequential(layer))")
     size = group_size or KINDS[kind].group_size
-    made: "dict[int, torch.nn.Module | None]" = {}   # Layers that occur at several places stay one.
+
+    def takes(name: str, layer: torch.nn.Linear) -> bool:
+        return type(layer) is torch.nn.Linear and layer.weight.is_floating_point() and (where is None or where(name, layer))
+
+    def quantized(name: str, layer: torch.nn.Linear) -> "torch.nn.Module | None":
+        if size is not None and layer.in_features % size != 0:
+            warnings.warn(f"quantize_: {name} stays as it is: its {layer.in_features} inputs are no multiple of the group size {size}",
+                          stacklevel=4)
+            return None
+        if kind in float8.TYPES:
+            return float8.Float8Linear(layer, kind, size)
+        return QuantizedLinear(layer, kind, size, zero_points, activations)
+
+    replace_layers(model, takes, quantized)
+    return model
+
+
+def replace_layers(model: torch.nn.Module, takes: "typing.Callable[[str, torch.nn.Linear], bool]",
+                   other: "typing.Callable[[str, torch.nn.Linear], torch.nn.Module | None]") -> None:
+    """Puts ``other(name, layer)`` in the place of each linear layer that ``takes``; None leaves one. A layer at several places stays one."""
+    made: "dict[int, torch.nn.Module | None]" = {}
     for path, parent in list(model.named_modules()):
         for name, layer in list(parent._modules.items()):
             full = f"{path}.{name}" if path else name
-            if type(layer) is not torch.nn.Linear or not layer.weight.is_floating_point() or (where is not None and not where(full, layer)):
+            if not isinstance(layer, torch.nn.Linear) or not takes(full, layer):
                 continue
             if id(layer) not in made:
-                fits = size is None or layer.in_features % size == 0
-                made[id(layer)] = None
-                if kind in float8.TYPES and fits:
-                    made[id(layer)] = float8.Float8Linear(layer, kind, size)
-                elif fits:
-                    made[id(layer)] = QuantizedLinear(layer, kind, size, zero_points, activations)
-                else:
-                    warnings.warn(f"quantize_: {full} stays as it is: its {layer.in_features} inputs are no multiple of the group size {size}",
-                                  stacklevel=2)
-            if (quantized := made[id(layer)]) is not None:
-                setattr(parent, name, quantized)
-    return model
+                made[id(layer)] = other(full, layer)
+            if (another := made[id(layer)]) is not None:
+                setattr(parent, name, another)

@@ -83,6 +83,7 @@ _ADVICE = {
     "changed-argument": "; the function stores something in an argument that it reaches by itself as well: pass a copy",
     "side-effect": "; return the value instead of storing it",
     "volatile": "; keep it in a tensor, or outside of the function",
+    "subclass": "; where torchao has quantised weights, ingot.adopt_(model) makes plain ones of them",
     "traced": "; without the debugger it is compiled",
 }
 
