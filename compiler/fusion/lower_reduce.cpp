@@ -99,10 +99,13 @@ Results Variance(const Rule& r, double correction) {
   const ExprId x = r.Operand(0, t);
   if (!mask || x == kNoExpr) return {};
   const Dim count = Count(p, x, *mask);
-  // Fewer elements than the correction divide by zero: torch clamps, and warns.
-  if (!count.is_const() || static_cast<double>(count.const_value()) <= correction) return {};
-  const double divisor = static_cast<double>(count.const_value()) - correction;
-  const ExprId variance = p.Map(Op::kDiv, {Centre(p, x, *mask).sum_of_squares, p.Float(divisor, t)});
+  // Fewer elements than the correction divide by zero: torch clamps, and warns where it sees that.
+  if (count.is_const() && static_cast<double>(count.const_value()) <= correction) return {};
+  const ExprId divisor =
+      count.is_const()
+          ? p.Float(static_cast<double>(count.const_value()) - correction, t)
+          : p.Map(Op::kMax, {p.Map(Op::kSub, {CountAs(p, x, *mask, t), p.Float(correction, t)}), p.Float(0, t)});
+  const ExprId variance = p.Map(Op::kDiv, {Centre(p, x, *mask).sum_of_squares, divisor});
   return Shaped(r, p.Cast(root ? p.Map(Op::kSqrt, {variance}) : variance, r.result().dtype));
 }
 /// var.dim(x, dim, unbiased, keepdim)
@@ -228,28 +231,6 @@ Results RmsNorm(const Rule& r) {
   const ExprId mean = Mean(p, p.Map(Op::kMul, {x, x}), *mask);
   const ExprId scale = p.Map(Op::kRsqrt, {p.Map(Op::kAdd, {mean, p.Float(r.FloatAt(3, epsilon), t)})});
   return {Scaled(r, p.Map(Op::kMul, {x, scale}), 2, r.call.size(), t)};
-}
-
-/// group_norm(x, groups, weight, bias, eps, cudnn_enabled) over [N, C, ...]: groups of channels.
-Results GroupNorm(const Rule& r) {
-  const DType t = ComputeType(r.result().dtype);
-  const Dims sizes = r.result().sizes;
-  const auto groups = r.call.IntAt(1);
-  if (!groups || *groups < 1 || sizes.size() < 2 || !guards::IsFloat(t)) return {};
-  const auto channels = sizes[1].DivideExactly(Dim(*groups));
-  if (!channels) return {};
-  Dims split = {sizes[0], Dim(*groups), *channels};
-  split.insert(split.end(), sizes.begin() + 2, sizes.end());
-  Mask mask(split.size(), true);
-  mask[0] = mask[1] = false;
-  ExprPool& p = r.pool;
-  const ExprId normal = Normalised(p, p.Reshape(r.Operand(0, t), split), mask, r.FloatAt(4, 1e-5), t);
-  Dims per_channel(sizes.size() - 1, Dim(1));
-  per_channel[0] = sizes[1];
-  ExprId x = p.Reshape(normal, sizes);
-  if (!r.call.IsNone(2)) x = p.Map(Op::kMul, {x, p.Reshape(r.Operand(2, t), per_channel)});
-  if (!r.call.IsNone(3)) x = p.Map(Op::kAdd, {x, p.Reshape(r.Operand(3, t), per_channel)});
-  return {x};
 }
 
 /// batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled) over [N, C, ...]

@@ -125,6 +125,7 @@ Result<std::vector<Type>> GraphBuilder::TypesOf(const Node& node) const {
   std::vector<Type> types;
   for (const Inferred& result : *results) {
     std::optional<Dims> strides = result.strides ? result.strides : LayoutOf(graph_, node, result);
+    if (!strides && otherwise_ == Layout::kContiguous) strides = guards::ContiguousStrides(result.sizes);
     if (!strides) {
       return Error(
           Code::kUnsupported,

@@ -24,8 +24,13 @@ namespace ingot::compiler {
 /// infers the results, whose types Typed() takes.
 class GraphBuilder {
  public:
+  /// What to do where eager's layout of a result does not follow from the operands: kRefuse, or lay it out
+  /// contiguously, which is right for values that only nodes added here read.
+  enum class Layout : uint8_t { kRefuse, kContiguous };
+
   /// `before` must be in the graph's order as long as the builder is used.
-  explicit GraphBuilder(Graph& graph, NodeId before = kNoNode) : graph_(graph), before_(before) {}
+  explicit GraphBuilder(Graph& graph, NodeId before = kNoNode, Layout otherwise = Layout::kRefuse)
+      : graph_(graph), before_(before), otherwise_(otherwise) {}
 
   /// An input that the graph carries: elements row by row, little-endian. kInvalid where bytes are missing or left
   /// over.
@@ -44,6 +49,7 @@ class GraphBuilder {
 
   Graph& graph_;
   NodeId before_;
+  Layout otherwise_;
 };
 
 }  // namespace ingot::compiler

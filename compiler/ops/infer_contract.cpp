@@ -244,6 +244,18 @@ bool InferRecurrent(const Call& call, Results& results) {
   return true;
 }
 
+/// One step of a recurrent layer gives states like those that it takes.
+bool InferCell(const Call& call, Results& results) {
+  const Type* one = call.TypeAt(1);
+  const auto states = one ? std::optional(std::vector<const Type*>{one}) : call.TypesAt(1);
+  if (!call.TypeAt(0) || !states || states->empty()) return false;
+  for (const Type* state : *states) {
+    if (state == nullptr) return false;
+    Push(state->dtype, state->sizes, results);
+  }
+  return true;
+}
+
 /// A layer of a transformer gives what it takes.
 bool InferEncoderLayer(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);

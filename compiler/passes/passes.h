@@ -16,6 +16,9 @@ Result<bool> CanonicalizeShapes(Graph& graph);
 /// Spells equal operations equally: add.Scalar becomes add.Tensor with a number, t and swapaxes
 /// become transpose, split parts become slices, every creation of equal elements becomes full.
 Result<bool> CanonicalizeVariants(Graph& graph);
+/// Composites that kernels compute better in parts become those: normalisation of groups, cells of recurrent layers,
+/// einsum of two operands. What is seen of them from outside stays, layouts included; else they stay whole.
+Result<bool> Decompose(Graph& graph);
 /// Runs small pure nodes whose operands are known; the results become constants or full.
 Result<bool> FoldConstants(Graph& graph);
 /// Arithmetic identities that hold bit for bit, -0.0 and NaN included.

@@ -29,6 +29,7 @@ Pipeline DefaultPipeline(std::shared_ptr<std::vector<PatternUse>> uses) {
   pipeline.AddGroup({
       {"canonicalize-shapes", CanonicalizeShapes},      // Sizes explicit, dims from the front.
       {"canonicalize-variants", CanonicalizeVariants},  // One spelling per operation.
+      {"decompose", Decompose},                         // No composite is left that does better in parts.
       {"drop-no-ops", DropNoOps},                       // No node gives its operand back.
       {"merge-common", MergeCommon},                    // Equal pure nodes are one node.
       {"fold-constants", FoldConstants},                // Small known values are constants or full.

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/ops/op_table.h"
+#include "compiler/passes/decompose_rules.h"
+#include "compiler/passes/passes.h"
+
+namespace ingot::compiler {
+namespace {
+
+using DecomposeRule = Parts (*)(Composite&);
+
+const OpTable<DecomposeRule>& Rules() {
+  static const OpTable<DecomposeRule> rules = [] {
+    OpTable<DecomposeRule> table;
+#define DECOMPOSE(rule) , rule
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return rules;
+}
+
+/// Whether the parts can stand for the results; strides of dims of one element say nothing, and become those recorded.
+bool TakeTypes(Graph& graph, const Node& node, const std::vector<Ref>& parts) {
+  if (parts.size() != node.results.size()) return false;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Type &type = graph.type(node.results[i]), &part = graph.type(parts[i].id);
+    if (type == part) continue;
+    const bool is_alike = type.dtype == part.dtype && type.sizes == part.sizes;
+    if (!is_alike || !type.IsContiguous() || !part.IsContiguous()) return false;
+  }
+  for (size_t i = 0; i < parts.size(); ++i) graph.value(parts[i].id).type = graph.type(node.results[i]);
+  return true;
+}
+
+/// Whole, it is rounded once, as eager's.
+bool IsRoundedOnce(const Graph& graph, const Node& node) {
+  const DType dtype = graph.type(node.results[0]).dtype;
+  return graph.eager_numerics && (dtype == DType::kF16 || dtype == DType::kBF16);
+}
+
+bool DecomposeNode(Graph& graph, NodeId id, DecomposeRule rule) {
+  const Node node = graph.node(id);
+  const size_t first_made = graph.node_capacity();
+  Composite composite(graph, id);
+  const Parts parts = rule(composite);
+  if (!parts || composite.call().misread() || !TakeTypes(graph, node, *parts)) {
+    for (size_t made = graph.node_capacity(); made-- > first_made;) graph.RemoveNode(static_cast<NodeId>(made));
+    return false;
+  }
+  for (size_t i = 0; i < parts->size(); ++i) graph.ReplaceUses(node.results[i], (*parts)[i].id);
+  graph.RemoveNode(id);
+  return true;
+}
+
+}  // namespace
+
+Result<bool> Decompose(Graph& graph) {
+  const std::vector<NodeId> order = graph.order();
+  bool changed = false;
+  for (const NodeId id : order) {
+    const DecomposeRule* rule = Rules().Of(graph.node(id).op);
+    if (rule == nullptr || graph.node(id).effects != kPure || graph.node(id).results.empty()) continue;
+    if (IsRoundedOnce(graph, graph.node(id))) continue;
+    changed |= DecomposeNode(graph, id, *rule);
+  }
+  return changed;
+}
+
+}  // namespace ingot::compiler
