@@ -19,6 +19,7 @@
 #include "compiler/ir/verify.h"
 #include "compiler/ops/infer.h"
 #include "compiler/ops/ops.h"
+#include "compiler/ops/views.h"
 
 namespace ingot::compiler {
 namespace {
@@ -411,7 +412,7 @@ class Lifter {
       for (size_t d = 0; took_all && d < type.rank(); ++d) {
         if (from.sizes[d] != type.sizes[d]) sizes_.Tie(from.sizes[d], type.sizes[d]);
       }
-      if (node.op != "aten.reshape" && node.op != "aten.contiguous" && node.op != "aten.flatten.using_ints") continue;
+      if (!MayCopy(node.op) && node.op != "aten.contiguous") continue;
       // A view where the layout allows one: at every size, or at none.
       const bool is_view = meta.storage == made.storage;
       const bool may_view =
@@ -519,8 +520,7 @@ class Lifter {
     if (const Dims* view = ViewOf(node, type.sizes)) guesses.push_back(*view);
     // Scattered into a window, a tensor keeps its layout, gaps included.
     const auto* operand = node.args.empty() ? nullptr : std::get_if<Ref>(&node.args[0]);
-    if (operand != nullptr && (node.op == "aten.slice_scatter" || node.op == "aten.select_scatter"))
-      guesses.push_back(out_.type(operand->id).strides);
+    if (operand != nullptr && !WindowOf(node.op).empty()) guesses.push_back(out_.type(operand->id).strides);
     guesses.push_back(guards::ContiguousStrides(type.sizes));
     guesses.push_back(guards::NestedStrides(type.sizes, exact.sizes, exact.strides));
     for (const Dims& strides : guesses) {
@@ -602,7 +602,7 @@ class Lifter {
   /// A reshape that is a view at every size, where it was one.
   const Dims* ViewOf(const Node& node, const Dims& sizes) {
     const auto* operand = node.args.empty() ? nullptr : std::get_if<Ref>(&node.args[0]);
-    if (operand == nullptr || (node.op != "aten.reshape" && node.op != "aten.flatten.using_ints")) return nullptr;
+    if (operand == nullptr || !MayCopy(node.op)) return nullptr;
     view_ = ViewStrides(out_.type(operand->id), sizes);
     return view_ ? &*view_ : nullptr;
   }

@@ -8,20 +8,16 @@
 #include "compiler/import/size_rules.h"
 #include "compiler/ops/call.h"
 #include "compiler/ops/infer.h"
+#include "compiler/ops/views.h"
 
 namespace ingot::compiler::size_rules {
-namespace {
-
-/// What is scattered is as large as the window of operand 0 that `view` takes by the same arguments.
-bool Scattered(const Call& call, const char* view) {
+/// What is scattered is as large as the window of operand 0.
+bool Scattered(const Call& call, Sizes&) {
   const Type* source = call.TypeAt(1);
-  Node window{view, call.node().args};
-  window.args.erase(window.args.begin() + 1);
-  const auto taken = InferWithin(call.graph(), window);
+  const auto window = WindowOf(call.node());
+  const auto taken = window ? InferWithin(call.graph(), *window) : std::nullopt;
   return source && taken && SameFrom(taken->front().sizes, 0, source->sizes);
 }
-
-}  // namespace
 
 bool Copy(const Call& call, Sizes&) {
   const Type *to = call.TypeAt(0), *from = call.TypeAt(1);
@@ -76,10 +72,6 @@ bool Scatter(const Call& call, Sizes& sizes) {
   }
   return true;
 }
-
-bool SelectScatter(const Call& call, Sizes&) { return Scattered(call, "aten.select.int"); }
-
-bool SliceScatter(const Call& call, Sizes&) { return Scattered(call, "aten.slice.Tensor"); }
 
 bool SplitSizes(const Call& call, Sizes&) {
   const Type* type = call.TypeAt(0);
