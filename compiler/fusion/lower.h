@@ -8,6 +8,7 @@
 #include "compiler/fusion/expr.h"
 #include "compiler/ops/call.h"
 #include "compiler/ops/op_table.h"
+#include "compiler/ops/views.h"
 
 namespace ingot::compiler::fusion {
 
@@ -23,6 +24,8 @@ struct Indexed {
 };
 /// `list`: one for each leading dim of x, or kNoValue. nullopt: no rule, with the reason.
 std::optional<Indexed> IndexedBy(const Rule& rule, const Dims& table, const std::vector<ValueId>& list);
+/// Coordinates in the operand of a view, from those of its result.
+Coords CoordsOf(const ViewMap& map);
 /// Positions in a tensor: i32 or i64 (torch takes bytes for a mask, and no other type); kNoExpr: another type.
 ExprId IndexAt(const Rule& rule, ValueId id);
 /// The dim that argument `arg` names, of `rank`.

@@ -36,9 +36,7 @@ const Node* InnerWrite(const Graph& graph, const Node& node) {
     const NodeId def = value == kNoValue ? kNoNode : graph.value(value).def;
     return def == kNoNode ? nullptr : &graph.node(def);
   };
-  const std::string_view view_op = node.op == "aten.slice_scatter"    ? "aten.slice.Tensor"
-                                   : node.op == "aten.select_scatter" ? "aten.select.int"
-                                                                      : "";
+  const std::string_view view_op = WindowOf(node.op);
   const ValueId between = operand(node, 1);
   const Node* inner = view_op.empty() ? nullptr : def_of(between);
   if (inner == nullptr || inner->effects != kPure || inner->inplace >= 0 || !WriteRules().contains(inner->op))
@@ -105,32 +103,17 @@ Results IndexPut(const Rule& r) {
   return {r.pool.Scatter(source, std::move(indexed->indices), IndexCheck::kWrap, std::move(indexed->map))};
 }
 
-/// slice_scatter(x, source, dim, start, end, step)
-Results SliceScatter(const Rule& r) {
-  const size_t rank = r.result().rank();
-  const auto axis = r.call.IsNone(2) ? std::optional<size_t>(0) : AxisAt(r, 2, rank);
+/// Operand 1 where a view by the other arguments would look.
+Results Scattered(const Rule& r) {
+  const std::optional<Node> window = WindowOf(r.node());
   const ExprId source = r.Tensor(1);
-  if (!axis || source == kNoExpr || r.pool[source].sizes.size() != rank) return r.No("a dim that is not there");
-  const auto step = r.call.IsNone(5) ? std::optional<int64_t>(1) : r.call.IntAt(5);
-  if (!step || *step < 1) return r.No("a step that is no constant");
-  Coords map = Identity(rank);
-  map[*axis] = Affine::Of(r.call.DimAt(3).value_or(Dim()));
-  map[*axis].AddScaled(Affine::Var(static_cast<uint16_t>(*axis)), Dim(*step));
-  return Put(r, std::move(map));
-}
-
-/// select_scatter(x, source, dim, index)
-Results SelectScatter(const Rule& r) {
-  const size_t rank = r.result().rank();
-  const auto axis = AxisAt(r, 2, rank);
-  const auto index = r.call.DimAt(3);
-  const ExprId source = r.Tensor(1);
-  if (!axis || !index || source == kNoExpr || r.pool[source].sizes.size() + 1 != rank) {
-    return r.No("a dim or index that is not there");
-  }
-  Coords map = Identity(rank - 1);
-  map.insert(map.begin() + static_cast<ptrdiff_t>(*axis), Affine::Of(*index));
-  return Put(r, std::move(map));
+  if (!window || source == kNoExpr) return r.No("a source that is not there");
+  const std::vector<ViewMap> maps = ViewMapsOf(r.graph(), *window, {});
+  if (maps.size() != 1) return r.No("a dim, index or step that is not there, or no constant");
+  size_t rank = 0;
+  for (const ViewMap::Axis& axis : maps[0].axes) rank += axis.along.size();
+  if (r.pool[source].sizes.size() != rank) return r.No("a source of another rank");
+  return Put(r, CoordsOf(maps[0]));
 }
 
 /// copy(x, source), which broadcasts.

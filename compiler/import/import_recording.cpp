@@ -45,12 +45,6 @@ constexpr std::string_view kMetadataOps[] = {
     "aten.result_type.Scalar",
 };
 
-// Operators that return a view of their operand, or the operand itself, where its layout or type
-// allows it, and a copy where not.
-constexpr std::string_view kViewsOrCopies[] = {
-    "aten.contiguous", "aten.reshape", "aten.reshape_as", "aten.ravel", "aten.flatten.using_ints", "aten.type_as",
-};
-
 // Batch statistics are written although the schemas do not say so.
 constexpr std::string_view kRunningStatistics[] = {
     "aten.batch_norm",
@@ -337,8 +331,7 @@ class Importer {
   /// A view where the layout allows one, which it did not: with the layout of now it would be one, and results that are
   /// memories of their own would share theirs.
   bool CopiedThen(const StepCall& call, uint32_t result) const {
-    const bool may_copy = IsOneOf(kViewsOrCopies, call.op) || call.op.starts_with("aten.to.");
-    return may_copy && call.operands.size() == 1 &&
+    return (MayCopy(call.op) || GivesBack(call.op)) && call.operands.size() == 1 &&
            recording_.meta(call.operands[0]).storage != recording_.meta(result).storage;
   }
 

@@ -1,30 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/import/lift.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
-#include <span>
-#include <unordered_map>
 
-#include "base/floored.h"
 #include "compiler/import/functional_name.h"
 #include "compiler/import/import.h"
 #include "compiler/import/imported_graph.h"
+#include "compiler/import/layouts.h"
 #include "compiler/import/operator_sizes.h"
 #include "compiler/import/positions.h"
+#include "compiler/import/recorded_sizes.h"
 #include "compiler/import/sizes.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/ops/infer.h"
 #include "compiler/ops/ops.h"
+#include "compiler/ops/views.h"
 
 namespace ingot::compiler {
 namespace {
 
 constexpr size_t kWalksMax = 200;
-constexpr size_t kTermsMax = 64;
 
 /// Results that say where elements lie or how many there are, and that no guard of the graph compares.
 constexpr std::string_view kSizeQuestions[] = {
@@ -56,11 +53,14 @@ class Lifter {
         imported_(imported),
         exact_(imported.graph),
         takes_unknown_(takes_unknown),
-        sizes_(InputSizes(imported.graph)) {}
+        sizes_(InputSizes(imported.graph)),
+        layouts_(out_, sizes_),
+        asked_(recording, imported, out_, lifted_, sizes_, layouts_) {}
 
   Result<Lifted> Run() {
     if (!recording_.root().follows_sizes()) return Error(Code::kUnsupported, "the recording does not follow its sizes");
-    TRY(ReadSizedInts());
+    NoteSteps();
+    TRY(asked_.Read());
     for (size_t walk = 0; walk < kWalksMax; ++walk) {
       sizes_.BeginWalk();
       if (sizes_.count() == 0) return Error(Code::kUnsupported, "no size may differ: " + WhyFixed());
@@ -92,30 +92,17 @@ class Lifter {
 
   std::string WhyFixed() const { return sizes_.fixed().empty() ? "all are 0 or 1" : sizes_.fixed().front(); }
 
-  static uint64_t Place(uint64_t step, uint64_t arg, uint64_t index) { return step << 32 | arg << 16 | index; }
-
-  Status ReadSizedInts() {
-    const auto* ints = recording_.root().sized_ints();
-    const auto* exprs = recording_.root().size_exprs();
-    const size_t expr_count = exprs ? exprs->size() : 0;
+  void NoteSteps() {
     step_nodes_.assign(recording_.step_count(), false);
     for (const NodeId id : exact_.order()) {
       const int32_t step = exact_.node(id).step;
       if (step >= 0 && static_cast<size_t>(step) < step_nodes_.size()) step_nodes_[static_cast<size_t>(step)] = true;
     }
-    for (size_t i = 0; ints && i < ints->size(); ++i) {
-      const proto::SizedInt& sized = *ints->Get(static_cast<uint32_t>(i));
-      if (sized.step() >= recording_.step_count() || sized.arg() > 0xFFFF || sized.index() > 0xFFFF ||
-          sized.expr() >= expr_count)
-        return Corrupt("an integer of no step");
-      sized_[Place(sized.step(), sized.arg(), sized.index())] = sized.expr();
-    }
-    return {};
   }
 
   Status Walk() {
     out_ = exact_;
-    terms_.clear();
+    asked_.BeginWalk();
     lifted_.assign(exact_.value_count(), false);
     AddInputs();
     is_stale_ = false;
@@ -127,7 +114,7 @@ class Lifter {
     for (size_t step = 0; step < recording_.step_count(); ++step) {
       if (!step_nodes_[step]) TRY(NoteDropped(step));
     }
-    return NoteGuards();
+    return asked_.NoteGuards();
   }
 
   void AddInputs() {
@@ -147,42 +134,19 @@ class Lifter {
       const Type& exact = exact_.type(id);
       for (const Dims& strides :
            {guards::ContiguousStrides(type.sizes), guards::NestedStrides(type.sizes, exact.sizes, exact.strides)}) {
-        if (!Matches(strides, exact.strides, exact.sizes)) continue;
-        type.strides = AsSeen(strides, exact);
+        if (!layouts_.Matches(strides, exact.strides, exact.sizes)) continue;
+        type.strides = layouts_.AsSeen(strides, exact);
         break;
       }
-      NoteChannelsLast(type);
+      layouts_.NoteChannelsLast(type);
     }
-  }
-
-  /// The numbers are those that were seen; strides of dims of size 1 address nothing.
-  bool Matches(const Dims& dims, const Dims& exact, const Dims& exact_sizes = {}) const {
-    if (dims.size() != exact.size()) return false;
-    for (size_t i = 0; i < dims.size(); ++i) {
-      const bool counts = exact_sizes.empty() || !exact_sizes[i].is_one();
-      if (counts && sizes_.Seen(dims[i]) != exact[i].const_value()) return false;
-    }
-    return true;
-  }
-
-  /// The strides, except those that address nothing and were others.
-  Dims AsSeen(Dims strides, const Type& exact) const {
-    for (size_t i = 0; i < strides.size(); ++i) {
-      if (sizes_.Seen(strides[i]) != exact.strides[i].const_value()) strides[i] = exact.strides[i];
-    }
-    return strides;
   }
 
   // -- nodes ---------------------------------------------------------------------------------------
 
-  void FixType(const Type& type, const std::string& why) {
-    for (const Dim& dim : type.sizes) sizes_.Fix(dim, why);
-    for (const Dim& dim : type.strides) sizes_.Fix(dim, why);
-  }
-
   void FixOperands(const Node& node, const std::string& why) {
     if (DecideExtremes(node)) return;
-    ForEachOperand(node, [&](ValueId id) { FixType(out_.type(id), why); });
+    ForEachOperand(node, [&](ValueId id) { layouts_.Fix(out_.type(id), why); });
     for (const Arg& arg : node.args) {
       if (const auto* dim = std::get_if<Dim>(&arg)) sizes_.Fix(*dim, why);
       if (const auto* dims = std::get_if<Dims>(&arg)) {
@@ -224,7 +188,7 @@ class Lifter {
       if (node.sizes_of >= 0) {
         const ValueId like = imported_.value_of[static_cast<size_t>(node.sizes_of)];
         auto* dims = node.args.size() > 1 ? std::get_if<Dims>(&node.args[1]) : nullptr;
-        if (like != kNoValue && lifted_[like] && dims && Matches(out_.type(like).sizes, *dims)) {
+        if (like != kNoValue && lifted_[like] && dims && layouts_.Matches(out_.type(like).sizes, *dims)) {
           *dims = out_.type(like).sizes;
           return {};
         }
@@ -233,7 +197,7 @@ class Lifter {
       return {};
     }
     const uint64_t step = static_cast<uint64_t>(node.step);
-    const bool has_positions = PositionsOf(node.op).has_value();
+    const bool has_positions = PositionsOf(node.op) != nullptr;
     for (size_t i = 0; i < node.args.size(); ++i) {
       if (static_cast<int64_t>(i) < node.step_shift) continue;
       const uint64_t arg = i - static_cast<uint64_t>(node.step_shift);
@@ -249,12 +213,11 @@ class Lifter {
   }
 
   Status LiftInt(uint64_t step, uint64_t arg, uint64_t index, Dim& value, bool may_be_position = false) {
-    const auto found = sized_.find(Place(step, arg, index));
-    if (found == sized_.end()) return {};
-    TRY_ASSIGN(const Dim term, TermAt(found->second));
+    TRY_ASSIGN(const std::optional<Dim> term, asked_.IntAt(step, arg, index));
+    if (!term) return {};
     // A position that was counted from the end is looked at by LiftPositions.
-    const bool is_same = sizes_.Seen(term) == value.const_value();
-    if (is_same) value = term;
+    const bool is_same = sizes_.Seen(*term) == value.const_value();
+    if (is_same) value = *term;
     return is_same || may_be_position ? Status() : Corrupt("an integer has two values");
   }
 
@@ -265,11 +228,9 @@ class Lifter {
     TRY_ASSIGN(const Arg raw, recording_.ReadArg(*args->Get(static_cast<uint32_t>(arg))));
     const Dim* value = std::get_if<Dim>(&raw);
     if (value == nullptr) return std::optional<Dim>();
-    const auto found = sized_.find(Place(step, arg, 0));
-    if (found == sized_.end()) return std::optional<Dim>(*value);
-    TRY_ASSIGN(const Dim term, TermAt(found->second));
-    if (sizes_.Seen(term) != value->const_value()) return Corrupt("an integer has two values");
-    return std::optional<Dim>(term);
+    TRY_ASSIGN(const std::optional<Dim> term, asked_.IntAt(step, arg, 0));
+    if (term && sizes_.Seen(*term) != value->const_value()) return Corrupt("an integer has two values");
+    return std::optional<Dim>(term.value_or(*value));
   }
 
   Status LiftPositions(Node& node, size_t step) {
@@ -285,55 +246,8 @@ class Lifter {
       FixOperands(node, node.op + " along a dim that sizes decide");
       return {};
     }
-    const Dim size = of[*dim];
     const auto recorded = [&](size_t arg) { return RecordedInt(step, arg - static_cast<size_t>(node.step_shift)); };
-    if (const size_t at = places->index_arg + places->start_arg; at != 0) {
-      if (at >= node.args.size()) return {};
-      TRY_ASSIGN(const std::optional<Dim> raw, recorded(at));
-      if (!raw) return {};
-      const Dim from_front = Front(*raw, size);
-      const Dim* length =
-          places->start_arg != 0 && at + 1 < node.args.size() ? std::get_if<Dim>(&node.args[at + 1]) : nullptr;
-      const Dim taken = places->start_arg == 0 ? Dim(1) : length ? *length : Dim(0);
-      if (!sizes_.AtLeastZero(from_front) || !sizes_.AtLeastZero(size - from_front - taken))
-        return Corrupt("a position outside of its dim");
-      node.args[at] = from_front;
-      return {};
-    }
-    const size_t at = places->slice_arg;
-    if (at + 1 >= node.args.size()) return {};
-    TRY_ASSIGN(const std::optional<Dim> start, recorded(at));
-    TRY_ASSIGN(const std::optional<Dim> end, recorded(at + 1));
-    const Dim first = Clamped(start ? Front(*start, size) : Dim(0), Dim(0), size);
-    node.args[at] = first;
-    node.args[at + 1] = Clamped(end ? Front(*end, size) : size, first, size);
-    return {};
-  }
-
-  Dim Front(const Dim& position, const Dim& size) {
-    if (position == Dim(INT64_MAX)) return size;
-    if (sizes_.Seen(position) >= 0) {
-      sizes_.AtLeastZero(position);
-      return position;
-    }
-    sizes_.AtLeastZero(Dim(-1) - position);
-    return position + size;
-  }
-
-  Dim Clamped(const Dim& position, const Dim& low, const Dim& high) {
-    if (position == low || position == high) return position;
-    const int64_t at = sizes_.Seen(position);
-    if (at < sizes_.Seen(low)) {
-      sizes_.AtLeastZero(low - position - Dim(1));
-      return low;
-    }
-    if (at > sizes_.Seen(high)) {
-      sizes_.AtLeastZero(position - high - Dim(1));
-      return high;
-    }
-    sizes_.AtLeastZero(position - low);
-    sizes_.AtLeastZero(high - position);
-    return position;
+    return CountFromFront(*places, of[*dim], recorded, node.args, sizes_);
   }
 
   Status AddNode(NodeId id) {
@@ -350,7 +264,7 @@ class Lifter {
     if (node.op == "guard.equal") {
       // It was asked of a tensor of one element.
       const auto* ref = node.args.empty() ? nullptr : std::get_if<Ref>(&node.args[0]);
-      if (ref != nullptr) FixType(out_.type(ref->id), "a number read from a tensor");
+      if (ref != nullptr) layouts_.Fix(out_.type(ref->id), "a number read from a tensor");
       return {};
     }
     if (node.results.empty()) return {};
@@ -388,7 +302,7 @@ class Lifter {
       type.sizes[d] = Dim::Symbol(static_cast<uint16_t>(seen - sizes_.seen().begin()));
     }
     type.strides = guards::NestedStrides(type.sizes, exact.sizes, exact.strides);
-    if (!Matches(type.strides, exact.strides, exact.sizes)) type = exact;
+    if (!layouts_.Matches(type.strides, exact.strides, exact.sizes)) type = exact;
     lifted_[result] = true;
   }
 
@@ -411,47 +325,17 @@ class Lifter {
       for (size_t d = 0; took_all && d < type.rank(); ++d) {
         if (from.sizes[d] != type.sizes[d]) sizes_.Tie(from.sizes[d], type.sizes[d]);
       }
-      if (node.op != "aten.reshape" && node.op != "aten.contiguous" && node.op != "aten.flatten.using_ints") continue;
+      if (!MayCopy(node.op) && node.op != "aten.contiguous") continue;
       // A view where the layout allows one: at every size, or at none.
       const bool is_view = meta.storage == made.storage;
       const bool may_view =
           ViewStrides(from, type.sizes).has_value() && (node.op != "aten.contiguous" || from.IsContiguous());
-      const bool is_known = is_view == may_view && (is_view || StaysCopied(node, from, type));
-      if (!is_known) FixType(from, "the memory of " + node.op);
+      const bool is_known = is_view == may_view && (is_view || layouts_.StaysCopied(node, from, type));
+      if (!is_known) layouts_.Fix(from, "the memory of " + node.op);
       for (const Dim& size : from.sizes) {
         if (!size.is_const()) sizes_.AtLeastZero(size - Dim(2));
       }
     }
-  }
-
-  /// Notes one thing of the operand's layout that keeps the result from being a view of it, as it did.
-  bool StaysCopied(const Node& node, const Type& from, const Type& to) {
-    std::vector<size_t> dims;  // those that address something
-    for (size_t d = 0; d < from.rank(); ++d) {
-      if (!from.sizes[d].is_one()) dims.push_back(d);
-    }
-    if (node.op == "aten.contiguous") {
-      const Dims strides = guards::ContiguousStrides(from.sizes);
-      const auto gap =
-          std::ranges::find_if(dims, [&](size_t d) { return sizes_.Seen(from.strides[d]) != sizes_.Seen(strides[d]); });
-      return gap != dims.end() && sizes_.NotEqual(from.strides[*gap], strides[*gap]);
-    }
-    // Where two dims do not lie together in memory, a view would have to begin a dim.
-    Dim behind = 1;
-    for (size_t i = dims.size(); i-- > 1;) {
-      const size_t inner = dims[i], outer = dims[i - 1];
-      const Dim together = from.sizes[inner] * from.strides[inner];
-      behind = behind * from.sizes[inner];
-      Dims begins;
-      for (size_t k = 1; k < to.rank(); ++k) begins.push_back(guards::Product(std::span(to.sizes).subspan(k)));
-      const auto is_as_behind = [&](const Dim& size) { return sizes_.Seen(size) == sizes_.Seen(behind); };
-      if (sizes_.Seen(from.strides[outer]) == sizes_.Seen(together) || std::ranges::any_of(begins, is_as_behind))
-        continue;
-      sizes_.NotEqual(from.strides[outer], together);
-      for (const Dim& size : begins) sizes_.NotEqual(size, behind);
-      return true;
-    }
-    return false;
   }
 
   /// The recorded value that an argument or result is.
@@ -497,7 +381,7 @@ class Lifter {
   bool LiftResult(const Node& node, ValueId result, const Inferred& inferred) {
     const Type& exact = exact_.type(result);
     Type& type = out_.value(result).type;
-    if (!Matches(inferred.sizes, exact.sizes)) return false;
+    if (!layouts_.Matches(inferred.sizes, exact.sizes)) return false;
     type.sizes = inferred.sizes;
     for (const Dim& size : type.sizes) {
       // Empty tensors take ways of their own.
@@ -505,104 +389,22 @@ class Lifter {
       if (sizes_.Seen(size) > 0) sizes_.AtLeastZero(size - Dim(1));
       if (sizes_.Seen(size) == 0) sizes_.Tie(size, Dim());
     }
-    if (!inferred.strides && KeepsOrder(node)) {
-      NoteOrder(node);
-      const bool is_permuted = IsPermuted(node);
-      for (size_t i = 0; is_permuted && i < type.rank(); ++i) {
-        const Dim& size = type.sizes[i];
-        if (!size.is_const() && sizes_.Seen(size) > 1) sizes_.AtLeastZero(size - Dim(2));
-        TieIfOne(size);
-      }
-    }
+    if (!inferred.strides) layouts_.NoteWalk(node, type.sizes);
     std::vector<Dims> guesses;
     if (inferred.strides) guesses.push_back(*inferred.strides);
     if (const Dims* view = ViewOf(node, type.sizes)) guesses.push_back(*view);
     // Scattered into a window, a tensor keeps its layout, gaps included.
     const auto* operand = node.args.empty() ? nullptr : std::get_if<Ref>(&node.args[0]);
-    if (operand != nullptr && (node.op == "aten.slice_scatter" || node.op == "aten.select_scatter"))
-      guesses.push_back(out_.type(operand->id).strides);
+    if (operand != nullptr && !WindowOf(node.op).empty()) guesses.push_back(out_.type(operand->id).strides);
     guesses.push_back(guards::ContiguousStrides(type.sizes));
     guesses.push_back(guards::NestedStrides(type.sizes, exact.sizes, exact.strides));
-    for (const Dims& strides : guesses) {
-      if (!Matches(strides, exact.strides, exact.sizes)) continue;
-      type.strides = AsSeen(strides, exact);
-      // A stride that was another and counted for nothing, as long as there is one row.
-      for (size_t i = 0; i < type.rank(); ++i) {
-        if (type.strides[i] != strides[i]) TieIfOne(type.sizes[i]);
-      }
-      NoteChannelsLast(type);
-      return true;
-    }
-    return false;
-  }
-
-  void TieIfOne(const Dim& size) {
-    if (!size.is_const() && sizes_.Seen(size) == 1) sizes_.Tie(size, Dim(1));
-  }
-
-  /// Whether the result's dims may lie in the order of an operand's strides.
-  static bool KeepsOrder(const Node& node) {
-    const OpInfo* op = FindOp(node.op);
-    return op == nullptr || (op->op_class != OpClass::kReduction && op->op_class != OpClass::kContraction);
-  }
-
-  /// Whether that is another order than that of an operand's dims: where some are of size 1, the others may be in
-  /// another one.
-  bool IsPermuted(const Node& node) const {
-    bool is_permuted = false;
-    ForEachOperand(node, [&](ValueId id) {
-      is_permuted |= !std::ranges::is_sorted(
-          out_.type(id).strides, [&](const Dim& a, const Dim& b) { return sizes_.Seen(a) > sizes_.Seen(b); });
-    });
-    return is_permuted;
-  }
-
-  /// The order in which eager walks an operand's dims: by strides, and by sizes where those are equal.
-  void NoteOrder(const Node& node) {
-    ForEachOperand(node, [&](ValueId id) {
-      const Type& type = out_.type(id);
-      for (size_t i = 0; i < type.rank(); ++i) {
-        for (size_t j = i + 1; j < type.rank(); ++j) {
-          const Dim &a = type.strides[i], &b = type.strides[j];
-          if (type.sizes[i].is_one() || type.sizes[j].is_one() || a.is_zero() || b.is_zero()) continue;
-          if (a == b) {
-            NoteComparison(type.sizes[i], type.sizes[j]);
-          } else if (!a.DivideExactly(b) && !b.DivideExactly(a)) {
-            NoteComparison(a, b);
-          }
-        }
-      }
-    });
-  }
-
-  /// Whether PyTorch takes images or volumes for channels last, which it tells by their strides (c10's
-  /// is_channels_last_strides): where they have gaps, sizes decide.
-  void NoteChannelsLast(const Type& type) {
-    const size_t rank = type.rank();
-    if ((rank != 4 && rank != 5) || type.IsContiguous() || type.strides[1].is_zero()) return;
-    Dim least;
-    for (size_t d = 1;; d = d == 1 ? rank - 1 : d == 2 ? 0 : d - 1) {
-      if (sizes_.Seen(type.strides[d]) < sizes_.Seen(least)) {
-        sizes_.AtLeastZero(least - type.strides[d] - Dim(1));
-        return;
-      }
-      sizes_.AtLeastZero(type.strides[d] - least);
-      if (d == 0) return;
-      least = type.strides[d] * type.sizes[d];
-    }
-  }
-
-  void NoteComparison(const Dim& a, const Dim& b) {
-    const int64_t difference = sizes_.Seen(a) - sizes_.Seen(b);
-    if (difference > 0) sizes_.AtLeastZero(a - b - Dim(1));
-    if (difference < 0) sizes_.AtLeastZero(b - a - Dim(1));
-    if (difference == 0) sizes_.Tie(a, b);
+    return layouts_.Choose(guesses, exact, type);
   }
 
   /// A reshape that is a view at every size, where it was one.
   const Dims* ViewOf(const Node& node, const Dims& sizes) {
     const auto* operand = node.args.empty() ? nullptr : std::get_if<Ref>(&node.args[0]);
-    if (operand == nullptr || (node.op != "aten.reshape" && node.op != "aten.flatten.using_ints")) return nullptr;
+    if (operand == nullptr || !MayCopy(node.op)) return nullptr;
     view_ = ViewStrides(out_.type(operand->id), sizes);
     return view_ ? &*view_ : nullptr;
   }
@@ -626,135 +428,18 @@ class Lifter {
     if (op == "aten.contiguous" || op.starts_with("aten.to.")) {
       TRY(each_operand([&](ValueId value) {
         const Type& type = out_.type(value);
-        if (!type.IsContiguous() && op == "aten.contiguous") FixType(type, op);
+        if (!type.IsContiguous() && op == "aten.contiguous") layouts_.Fix(type, op);
       }));
     } else if (IsOneOf(kSizeQuestions, op)) {
-      TRY(each_operand([&](ValueId value) { FixType(out_.type(value), op); }));
+      TRY(each_operand([&](ValueId value) { layouts_.Fix(out_.type(value), op); }));
     }
     const auto* args = raw.args();
     for (size_t arg = 0; args && arg < args->size(); ++arg) {
       const auto* ints = args->Get(static_cast<uint32_t>(arg))->ints();
       for (size_t k = 0; ints && k < ints->size() && k <= 0xFFFF; ++k) {
-        const auto found = sized_.find(Place(step, arg, k));
-        if (found == sized_.end()) continue;
-        TRY_ASSIGN(const Dim term, TermAt(found->second));
-        sizes_.Fix(term, op);
+        TRY_ASSIGN(const std::optional<Dim> term, asked_.IntAt(step, arg, k));
+        if (term) sizes_.Fix(*term, op);
       }
-    }
-    return {};
-  }
-
-  // -- what Python asked ---------------------------------------------------------------------------
-
-  Result<Dim> TermAt(uint32_t index) {
-    const auto* exprs = recording_.root().size_exprs();
-    if (exprs == nullptr || index >= exprs->size()) return Corrupt("a size that is not there");
-    // Each entry names earlier ones only, so that filling up ends.
-    while (terms_.size() <= index) {
-      TRY_ASSIGN(Dim term, MakeTerm(*exprs->Get(static_cast<uint32_t>(terms_.size())), terms_.size()));
-      terms_.push_back(std::move(term));
-    }
-    return terms_[index];
-  }
-
-  Result<Dim> MakeTerm(const proto::SizeExpr& expr, size_t own) {
-    using Op = proto::SizeOp;
-    const auto op = expr.op();
-    if (op == Op::Number) return Dim(expr.a());
-    if (op == Op::Size || op == Op::Stride || op == Op::Elements || op == Op::IsContiguous) return TensorTerm(expr);
-    if (op > Op::Max) return Corrupt("a size made in an unknown way");
-    if (expr.a() < 0 || expr.b() < 0 || static_cast<uint64_t>(expr.a()) >= own ||
-        static_cast<uint64_t>(expr.b()) >= own)
-      return Corrupt("a size made of later ones");
-    const Dim a = terms_[static_cast<size_t>(expr.a())], b = terms_[static_cast<size_t>(expr.b())];
-    if (op == Op::Add || op == Op::Sub || op == Op::Mul) {
-      return Short(op == Op::Add ? a + b : op == Op::Sub ? a - b : a * b, a, b);
-    }
-    const int64_t x = sizes_.Seen(a), y = sizes_.Seen(b);
-    if (op == Op::Min || op == Op::Max) {
-      return sizes_.Extreme(op == Op::Min ? guards::Atom::Kind::kMin : guards::Atom::Kind::kMax, a, b);
-    }
-    if (y == 0) return Corrupt("a size divided by zero");
-    if (const auto exact = a.DivideExactly(b)) return Short(op == Op::FloorDiv ? *exact : Dim(0), a, b);
-    if (const auto quotient = y > 0 ? FloorQuotient(a, b) : std::nullopt) {
-      return Short(op == Op::FloorDiv ? *quotient : a - *quotient * b, a, b);
-    }
-    FixBoth(a, b, op == Op::Mod ? "a remainder of sizes" : "a quotient of sizes");
-    return Dim(op == Op::Mod ? FloorMod(x, y) : FloorDiv(x, y));
-  }
-
-  /// What was made of two sizes, or the number it was where that takes too many terms.
-  Dim Short(const Dim& made, const Dim& a, const Dim& b) {
-    if (made.terms().size() <= kTermsMax && DegreeOf(made) <= 4) return made;
-    FixBoth(a, b, "a long computation with sizes");
-    return Dim(sizes_.Seen(made));
-  }
-
-  static size_t DegreeOf(const Dim& dim) {
-    size_t degree = 0;
-    for (const Dim::Term& term : dim.terms()) degree = std::max(degree, term.factors.size());
-    return degree;
-  }
-
-  void FixBoth(const Dim& a, const Dim& b, const std::string& why) {
-    sizes_.Fix(a, why);
-    sizes_.Fix(b, why);
-  }
-
-  Result<Dim> TensorTerm(const proto::SizeExpr& expr) {
-    using Op = proto::SizeOp;
-    if (expr.a() < 0 || static_cast<uint64_t>(expr.a()) >= imported_.value_of.size())
-      return Corrupt("a size of no value");
-    const size_t id = static_cast<size_t>(expr.a());
-    const Type& exact = recording_.meta(static_cast<uint32_t>(id)).type;
-    const bool has_dim = expr.op() == Op::Size || expr.op() == Op::Stride;
-    if (has_dim && (expr.b() < 0 || static_cast<uint64_t>(expr.b()) >= exact.rank()))
-      return Corrupt("a size of a dim that is not there");
-    const size_t dim = static_cast<size_t>(expr.b());
-    const ValueId value = imported_.value_of[id];
-    // A value without a node has the sizes of what it was made of: nobody has followed them.
-    const bool known = value != kNoValue && lifted_[value] && Matches(out_.type(value).sizes, exact.sizes);
-    if (!known) sizes_.FixAll("sizes of a tensor that left no node");
-    const Type& type = known ? out_.type(value) : exact;
-    switch (expr.op()) {
-      case Op::Size: return type.sizes[dim];
-      case Op::Elements: return type.Elements();
-      case Op::Stride:
-        if (sizes_.Seen(type.strides[dim]) != exact.strides[dim].const_value()) {
-          FixType(type, "strides of a tensor");
-          return exact.strides[dim];
-        }
-        return type.strides[dim];
-      default: break;
-    }
-    const bool is_contiguous = exact.IsContiguous();
-    if (is_contiguous != type.IsContiguous()) FixType(type, "whether a tensor is contiguous");
-    for (const Dim& size : type.sizes) {
-      if (!size.is_const() && !is_contiguous) sizes_.AtLeastZero(size - Dim(2));
-    }
-    return Dim(is_contiguous ? 1 : 0);
-  }
-
-  Status NoteGuards() {
-    const auto* all = recording_.root().size_guards();
-    for (size_t i = 0; all && i < all->size(); ++i) {
-      const proto::SizeGuard& guard = *all->Get(static_cast<uint32_t>(i));
-      TRY_ASSIGN(const Dim left, TermAt(guard.left()));
-      TRY_ASSIGN(const Dim right, TermAt(guard.right()));
-      const std::string where = guard.where() ? guard.where()->str() : "";
-      bool holds = false;
-      switch (guard.relation()) {
-        case proto::SizeRelation::Equal:
-          if (right.is_const() && !left.is_const() && !sizes_.TieRemainders(left - right))
-            sizes_.Fix(left - right, fmt::format("a size of {}, at {}", right.ToText(), where));
-          holds = SameSize(left, right);
-          break;
-        case proto::SizeRelation::NotEqual: holds = sizes_.NotEqual(left, right); break;
-        case proto::SizeRelation::Less: holds = sizes_.AtLeastZero(right - left - Dim(1)); break;
-        case proto::SizeRelation::LessOrEqual: holds = sizes_.AtLeastZero(right - left); break;
-        default: return Corrupt("an unknown relation of sizes");
-      }
-      if (!holds) return Corrupt("sizes contradict what was asked of them");
     }
     return {};
   }
@@ -773,9 +458,9 @@ class Lifter {
   Sizes sizes_;
   Graph out_;
   std::vector<bool> lifted_;  ///< values whose types are those of this walk
+  Layouts layouts_;
+  RecordedSizes asked_;
   std::vector<bool> step_nodes_;  ///< steps that made a node
-  std::unordered_map<uint64_t, uint32_t> sized_;
-  Dims terms_;
   std::optional<Dims> view_;
   bool is_stale_ = false;  ///< the walk has begun with sizes that are others by now
 };

@@ -8,20 +8,10 @@
 #include <fmt/format.h>
 
 #include "compiler/ops/infer.h"
+#include "compiler/ops/op_table.h"
 
 namespace ingot::compiler {
 namespace {
-
-constexpr Positions kRules[] = {
-    {.op = "aten.select.int", .dim_arg = 1, .index_arg = 2},
-    {.op = "aten.select_copy.int", .dim_arg = 1, .index_arg = 2},
-    {.op = "aten.select_scatter", .dim_arg = 2, .index_arg = 3},
-    {.op = "aten.narrow", .dim_arg = 1, .start_arg = 2},
-    {.op = "aten.narrow_copy", .dim_arg = 1, .start_arg = 2},
-    {.op = "aten.slice.Tensor", .dim_arg = 1, .slice_arg = 2},
-    {.op = "aten.slice_copy.Tensor", .dim_arg = 1, .slice_arg = 2},
-    {.op = "aten.slice_scatter", .dim_arg = 2, .slice_arg = 3},
-};
 
 std::optional<int64_t> IntAt(const std::vector<Arg>& args, size_t at) {
   const Dim* dim = at < args.size() ? std::get_if<Dim>(&args[at]) : nullptr;
@@ -63,15 +53,48 @@ void CountSlice(std::vector<Arg>& args, size_t at, int64_t size) {
   args[at + 2] = step;
 }
 
+/// A position over symbols, counted from the front; on which side of 0 it lay is noted.
+Dim Front(const Dim& position, const Dim& size, Sizes& sizes) {
+  if (position == Dim(INT64_MAX)) return size;
+  if (sizes.Seen(position) >= 0) {
+    sizes.AtLeastZero(position);
+    return position;
+  }
+  sizes.AtLeastZero(Dim(-1) - position);
+  return position + size;
+}
+
+Dim Clamped(const Dim& position, const Dim& low, const Dim& high, Sizes& sizes) {
+  if (position == low || position == high) return position;
+  const int64_t at = sizes.Seen(position);
+  if (at < sizes.Seen(low)) {
+    sizes.AtLeastZero(low - position - Dim(1));
+    return low;
+  }
+  if (at > sizes.Seen(high)) {
+    sizes.AtLeastZero(position - high - Dim(1));
+    return high;
+  }
+  sizes.AtLeastZero(position - low);
+  sizes.AtLeastZero(high - position);
+  return position;
+}
+
 }  // namespace
 
-std::optional<Positions> PositionsOf(std::string_view op) {
-  const auto rule = std::ranges::find(kRules, op, &Positions::op);
-  return rule == std::end(kRules) ? std::nullopt : std::optional(*rule);
+const Positions* PositionsOf(std::string_view op) {
+  static const OpTable<Positions> positions = [] {
+    OpTable<Positions> table;
+#define POSITIONS(...) \
+  , Positions { __VA_ARGS__ }
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return positions.Of(op);
 }
 
 Status CountFromFront(std::string_view op, const Recording& recording, std::vector<Arg>& args) {
-  const std::optional<Positions> rule = PositionsOf(op);
+  const Positions* rule = PositionsOf(op);
   const Ref* operand = !rule || args.empty() ? nullptr : std::get_if<Ref>(&args[0]);
   if (operand == nullptr) return {};
   const Dims& sizes = recording.meta(operand->id).type.sizes;
@@ -82,6 +105,30 @@ Status CountFromFront(std::string_view op, const Recording& recording, std::vect
   if (rule->index_arg != 0) return CountOne(args, rule->index_arg, size, size - 1);
   if (rule->start_arg != 0) return CountOne(args, rule->start_arg, size, size);
   CountSlice(args, rule->slice_arg, size);
+  return {};
+}
+
+Status CountFromFront(const Positions& places, const Dim& size, const RecordedInt& recorded, std::vector<Arg>& args,
+                      Sizes& sizes) {
+  if (const size_t at = places.index_arg + places.start_arg; at != 0) {
+    if (at >= args.size()) return {};
+    TRY_ASSIGN(const std::optional<Dim> raw, recorded(at));
+    if (!raw) return {};
+    const Dim from_front = Front(*raw, size, sizes);
+    const Dim* length = places.start_arg != 0 && at + 1 < args.size() ? std::get_if<Dim>(&args[at + 1]) : nullptr;
+    const Dim taken = places.start_arg == 0 ? Dim(1) : length ? *length : Dim(0);
+    if (!sizes.AtLeastZero(from_front) || !sizes.AtLeastZero(size - from_front - taken))
+      return Error(Code::kCorrupt, "recording: a position outside of its dim");
+    args[at] = from_front;
+    return {};
+  }
+  const size_t at = places.slice_arg;
+  if (at + 1 >= args.size()) return {};
+  TRY_ASSIGN(const std::optional<Dim> start, recorded(at));
+  TRY_ASSIGN(const std::optional<Dim> end, recorded(at + 1));
+  const Dim first = Clamped(start ? Front(*start, size, sizes) : Dim(0), Dim(0), size, sizes);
+  args[at] = first;
+  args[at + 1] = Clamped(end ? Front(*end, size, sizes) : size, first, size, sizes);
   return {};
 }
 

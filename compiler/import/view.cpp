@@ -2,25 +2,15 @@
 #include "compiler/import/view.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "compiler/ops/infer.h"
-#include "compiler/ops/op_table.h"
+#include "compiler/ops/views.h"
 
 namespace ingot::compiler {
 namespace {
-
-std::optional<int64_t> IntArg(const std::vector<Arg>& args, size_t i) {
-  const Dim* dim = i < args.size() ? std::get_if<Dim>(&args[i]) : nullptr;
-  if (!dim || !dim->is_const()) return std::nullopt;
-  return dim->const_value();
-}
-
-std::optional<size_t> DimArg(const std::vector<Arg>& args, size_t i, size_t rank) {
-  const std::optional<int64_t> dim = IntArg(args, i);
-  return dim ? WrapDim(*dim, rank) : std::nullopt;
-}
 
 std::vector<Arg> SliceArgs(ValueId parent, size_t dim, int64_t start, const Dim& length) {
   return {Ref{parent}, Dim(static_cast<int64_t>(dim)), Dim(start), Dim(start) + length, Dim(1)};
@@ -68,98 +58,25 @@ std::optional<TakenView> PartOf(uint32_t parent, const Meta& parent_meta, const 
   return std::nullopt;
 }
 
-using Order = std::vector<size_t>;
-
-std::optional<Order> Swapped(size_t rank, std::optional<size_t> a, std::optional<size_t> b) {
-  if (!a || !b || *a >= rank || *b >= rank) return std::nullopt;
-  Order order(rank);
-  std::iota(order.begin(), order.end(), 0);
-  std::swap(order[*a], order[*b]);
-  return order;
-}
-std::optional<Order> SwapNamed(const TakenView& view, size_t rank) {
-  return Swapped(rank, DimArg(view.args, 1, rank), DimArg(view.args, 2, rank));
-}
-std::optional<Order> SwapTwo(const TakenView&, size_t rank) { return rank == 2 ? Swapped(rank, 0, 1) : std::nullopt; }
-std::optional<Order> SwapLast(const TakenView&, size_t rank) {
-  return rank >= 2 ? Swapped(rank, rank - 2, rank - 1) : std::nullopt;
-}
-std::optional<Order> ReverseOrder(const TakenView&, size_t rank) {
-  Order order(rank);
-  std::iota(order.rbegin(), order.rend(), 0);
-  return order;
-}
-std::optional<Order> PermuteOrder(const TakenView& view, size_t rank) {
-  const Dims* dims = view.args.size() == 2 ? std::get_if<Dims>(&view.args[1]) : nullptr;
-  if (!dims || dims->size() != rank) return std::nullopt;
-  Order order;
-  for (const Dim& one : *dims) {
-    const std::optional<size_t> dim = one.is_const() ? WrapDim(one.const_value(), rank) : std::nullopt;
-    if (!dim) return std::nullopt;
-    order.push_back(*dim);
+/// The operator that puts a value back where the view took it, less both operands.
+std::optional<Node> PutBack(const TakenView& view, const ViewMap* map, const Type& from, const Type& to) {
+  if (const std::string_view scatter = ScatterOf(view.op); !scatter.empty()) {
+    Node node{std::string(scatter), {view.args.begin() + 1, view.args.end()}};
+    node.step = view.step;
+    node.step_shift = 1;
+    return node;
   }
-  return order;
-}
-
-/// The scatter operator that takes the view's own arguments. Operands are filled in by ScatterOf.
-Node ScatterAs(const char* op, const TakenView& view) {
-  Node node;
-  node.op = op;
-  node.step = view.step;
-  node.step_shift = 1;
-  node.args.assign(view.args.begin() + 1, view.args.end());
-  return node;
-}
-std::optional<Node> SliceScatter(const TakenView& view, const Meta&, const Meta&) {
-  return ScatterAs("aten.slice_scatter", view);
-}
-std::optional<Node> SelectScatter(const TakenView& view, const Meta&, const Meta&) {
-  return ScatterAs("aten.select_scatter", view);
-}
-std::optional<Node> DiagonalScatter(const TakenView& view, const Meta&, const Meta&) {
-  return ScatterAs("aten.diagonal_scatter", view);
-}
-std::optional<Node> NarrowScatter(const TakenView& view, const Meta& parent_meta, const Meta& meta) {
-  const std::optional<size_t> dim = DimArg(view.args, 1, parent_meta.type.rank());
-  const std::optional<int64_t> start = IntArg(view.args, 2);
-  if (!dim || !start) return std::nullopt;
-  Node node;
-  node.op = "aten.slice_scatter";
-  const std::vector<Arg> slice = SliceArgs(kNoValue, *dim, *start, meta.type.sizes[*dim]);
-  node.args.assign(slice.begin() + 1, slice.end());
-  return node;
-}
-
-/// How what was written through a view gets back into its parent. Neither of both: the view has the same elements in
-/// the same order by other sizes.
-struct Undo {
-  using Scatter = std::optional<Node> (*)(const TakenView& view, const Meta& parent_meta, const Meta& meta);
-  using Reorder = std::optional<Order> (*)(const TakenView& view, size_t rank);
-  constexpr Undo() = default;
-  constexpr Undo(Scatter way) : scatter(way) {}
-  constexpr Undo(Reorder way) : order(way) {}
-
-  Scatter scatter = nullptr;  ///< the operator that puts a value back where the view took it, less both operands
-  Reorder order = nullptr;    ///< dim i of the view is dim result[i] of the parent
-};
-
-const OpTable<Undo>& Undos() {
-  static const OpTable<Undo> ways = [] {
-    OpTable<Undo> table;
-#define UNDO(way) , way
-#include "compiler/ops/ops.def"
-    return table;
-  }();
-  return ways;
-}
-
-/// The scatter operator that puts a value back where the view took it, by name and arguments.
-std::optional<Node> ScatterOf(const Undo* undo, const TakenView& view, const Meta& parent_meta, const Meta& meta,
-                              ValueId parent, ValueId value) {
-  if (!undo || !undo->scatter) return std::nullopt;
-  std::optional<Node> node = undo->scatter(view, parent_meta, meta);
-  if (node) node->args.insert(node->args.begin(), {Ref{parent}, Ref{value}});
-  return node;
+  // Another that takes a part of one dim.
+  const auto cut = std::ranges::mismatch(from.sizes, to.sizes).in1 - from.sizes.begin();
+  const size_t dim = static_cast<size_t>(cut);
+  if (map == nullptr || map->axes.size() != to.rank() || dim >= to.rank()) return std::nullopt;
+  ViewMap others = *map;
+  const Dim start = std::exchange(others.axes[dim].start, 0);
+  Dims sizes = to.sizes;
+  sizes[dim] = from.sizes[dim];
+  if (others != ViewMap::Identity(to.rank()) || sizes != from.sizes || !start.is_const()) return std::nullopt;
+  const std::vector<Arg> slice = SliceArgs(kNoValue, dim, start.const_value(), to.sizes[dim]);
+  return Node{"aten.slice_scatter", {slice.begin() + 1, slice.end()}};
 }
 
 /// Any view by its geometry, where it begins with its parent: offsets of as_strided count from the
@@ -210,24 +127,25 @@ ValueId Replay(Graph& graph, const TakenView& view, ValueId parent, const Type& 
 
 Result<ValueId> Invert(Graph& graph, const TakenView& view, const Meta& parent_meta, const Meta& meta, ValueId parent,
                        ValueId value) {
-  const Undo* undo = Undos().Of(view.op);
-  if (std::optional<Node> scatter = ScatterOf(undo, view, parent_meta, meta, parent, value)) {
+  Node node{view.op, view.args};
+  node.args[view.parent_arg] = Ref{parent};
+  const std::vector<ViewMap> maps = ViewMapsOf(graph, node, std::span(&meta.type.sizes, 1));
+  const ViewMap* map = maps.size() == 1 ? &maps[0] : nullptr;
+  if (std::optional<Node> scatter = PutBack(view, map, parent_meta.type, meta.type)) {
+    scatter->args.insert(scatter->args.begin(), {Ref{parent}, Ref{value}});
     const NodeId id = graph.AddNode(*std::move(scatter), {graph.type(parent)});
     return graph.node(id).results[0];
   }
-  const size_t rank = parent_meta.type.rank();
-  const auto order = undo && undo->order ? undo->order(view, rank) : std::nullopt;
-  if (order && meta.type.rank() == rank) {
-    Dims inverse(rank);
-    for (size_t i = 0; i < rank; ++i) inverse[(*order)[i]] = static_cast<int64_t>(i);
+  if (const auto order = map ? OrderOf(*map, parent_meta.type.sizes, meta.type.sizes) : std::nullopt) {
+    Dims inverse(order->size());
+    for (size_t i = 0; i < order->size(); ++i) inverse[(*order)[i]] = static_cast<int64_t>(i);
     return AddViewNode(graph, {"aten.permute", {Ref{value}, inverse}}, parent_meta.type);
   }
-  const bool is_reshape = undo && !undo->scatter && !undo->order;
-  if (is_reshape && meta.type.Elements() == parent_meta.type.Elements()) {
+  if (map != nullptr && map->in_order && meta.type.Elements() == parent_meta.type.Elements()) {
     const Type type = Type::Contiguous(parent_meta.type.dtype, parent_meta.type.sizes);
-    Node node{"aten.reshape", {Ref{value}, type.sizes}};
-    node.sizes_of = static_cast<int32_t>(view.parent);
-    return AddViewNode(graph, std::move(node), type);
+    Node reshape{"aten.reshape", {Ref{value}, type.sizes}};
+    reshape.sizes_of = static_cast<int32_t>(view.parent);
+    return AddViewNode(graph, std::move(reshape), type);
   }
   TRY_ASSIGN(Node scatter, StridedScatter(graph, view, parent_meta, meta, parent, value));
   const NodeId id = graph.AddNode(std::move(scatter), {graph.type(parent)});

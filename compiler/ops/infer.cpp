@@ -8,6 +8,7 @@
 #include "compiler/ops/call.h"
 #include "compiler/ops/ops.h"
 #include "compiler/ops/size_ties.h"
+#include "compiler/ops/views.h"
 
 namespace ingot::compiler {
 namespace {
@@ -22,18 +23,6 @@ std::string SizesText(const Dims& sizes) {
   std::string out = "[";
   for (size_t i = 0; i < sizes.size(); ++i) out += (i ? ", " : "") + sizes[i].ToText();
   return out + "]";
-}
-
-/// Equal as layouts: strides of dims of size 1 and of empty tensors address nothing.
-bool SameLayout(const Dims& sizes, const Dims& a, const Dims& b) {
-  if (a.size() != b.size()) return false;
-  if (std::any_of(sizes.begin(), sizes.end(), [](const Dim& d) { return d.is_zero(); })) {
-    return true;
-  }
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (!sizes[i].is_one() && a[i] != b[i]) return false;
-  }
-  return true;
 }
 
 bool SameDType(const Inferred& want, DType found) { return want.default_dtype ? IsFloat(found) : want.dtype == found; }
@@ -70,6 +59,16 @@ std::optional<Dims> ResolveByParts(std::span<const Dim> from, Dims sizes, const 
     *open = *rest;
   }
   return sizes;
+}
+
+/// The layout of views, by the place that each element has in the operand.
+void AddStrides(const Call& call, std::vector<Inferred>& results) {
+  std::vector<Dims> sizes;
+  for (const Inferred& result : results) sizes.push_back(result.sizes);
+  const std::vector<ViewMap> maps = ViewMapsOf(call.graph(), call.node(), sizes);
+  for (size_t i = 0; i < maps.size() && i < results.size(); ++i) {
+    if (!maps[i].in_order) results[i].strides = StridesOf(maps[i], call.TypeAt(0)->strides, sizes[i].size());
+  }
 }
 
 }  // namespace
@@ -163,6 +162,17 @@ std::optional<Dims> ResolveSizes(std::span<const Dim> from, Dims sizes) {
   return sizes;
 }
 
+bool SameLayout(const Dims& sizes, const Dims& a, const Dims& b) {
+  if (a.size() != b.size()) return false;
+  if (std::any_of(sizes.begin(), sizes.end(), [](const Dim& d) { return d.is_zero(); })) {
+    return true;
+  }
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (!sizes[i].is_one() && a[i] != b[i]) return false;
+  }
+  return true;
+}
+
 std::optional<Dims> ViewStrides(const Type& operand, const Dims& wanted) {
   if (operand.sizes == wanted) return operand.strides;
   const Type type{operand.dtype, InQuotients(operand.sizes), InQuotients(operand.strides)};
@@ -201,6 +211,7 @@ std::optional<std::vector<Inferred>> Infer(const Graph& graph, const Node& node)
   std::vector<Inferred> results;
   const Call call(graph, node);
   if (!op->infer(call, results) || call.misread()) return std::nullopt;
+  if (HasViewMap(node.op)) AddStrides(call, results);
   return results;
 }
 

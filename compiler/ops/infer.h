@@ -46,6 +46,10 @@ DType ResultType(std::span<const PromoteOperand> operands);
 /// Broadcast sizes, or nullopt where they clash or a symbol leaves it open.
 std::optional<Dims> Broadcast(const Dims& a, const Dims& b);
 
+/// Both strides address the same elements of a tensor of these sizes: those of dims of size 1 and of empty tensors
+/// address nothing.
+bool SameLayout(const Dims& sizes, const Dims& a, const Dims& b);
+
 /// Strides that make `wanted` a view of the operand, as torch computes them; nullopt when the
 /// elements must move or a symbol leaves it open. `wanted` has no -1.
 std::optional<Dims> ViewStrides(const Type& operand, const Dims& wanted);

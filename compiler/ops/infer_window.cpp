@@ -114,12 +114,22 @@ bool InferUnfold(const Call& call, Results& results) {
   const std::optional<size_t> at = WrapDim(*dim, type->rank());
   const auto windows = at ? Windows(type->sizes[*at], *length, *step, 0, 1, false) : std::nullopt;
   if (!windows) return false;
-  Dims sizes = type->sizes, strides = type->strides;
+  Dims sizes = type->sizes;
   sizes[*at] = *windows;
   sizes.push_back(*length);
-  strides.push_back(strides[*at]);
-  strides[*at] = strides[*at] * *step;
-  results.push_back({type->dtype, std::move(sizes), std::move(strides)});
+  results.push_back({type->dtype, std::move(sizes)});
+  return true;
+}
+
+/// The place in a window is a dim of its own, behind all others.
+bool ViewUnfold(const Call& call, std::span<const Dims>, std::vector<ViewMap>& maps) {
+  const size_t rank = call.TypeAt(0)->rank();
+  const auto dim = call.IntAt(1);
+  const auto step = call.DimAt(3);
+  const auto at = dim ? WrapDim(*dim, rank) : std::nullopt;
+  if (!at || !step || rank == 0) return false;
+  maps.push_back(ViewMap::Identity(rank));
+  maps.back().axes[*at].along = {{*at, *step}, {rank, Dim(1)}};
   return true;
 }
 

@@ -44,16 +44,6 @@ bool Divides(std::string_view op) {
   return divisions.contains(op);
 }
 
-bool GivesBack(std::string_view op) {
-  static const OpTable<bool> givers = [] {
-    OpTable<bool> table;
-#define GIVES_BACK , true
-#include "compiler/ops/ops.def"
-    return table;
-  }();
-  return givers.contains(op);
-}
-
 }  // namespace
 
 std::string_view NameOf(OpClass op_class) {
@@ -89,6 +79,26 @@ bool ChecksValues(const Graph& graph, const Node& node) {
   const OpInfo* op = FindOp(node.op);
   if (op == nullptr || op->op_class == OpClass::kGather) return true;
   return Divides(node.op) && node.results.size() == 1 && IsInteger(graph.value(node.results[0]).type.dtype);
+}
+
+bool MayCopy(std::string_view op) {
+  static const OpTable<bool> copiers = [] {
+    OpTable<bool> table;
+#define MAY_COPY , true
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return copiers.contains(op);
+}
+
+bool GivesBack(std::string_view op) {
+  static const OpTable<bool> givers = [] {
+    OpTable<bool> table;
+#define GIVES_BACK , true
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return givers.contains(op);
 }
 
 bool MayAlias(const Node& node) {

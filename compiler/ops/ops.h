@@ -48,6 +48,10 @@ bool IsPure(const Node& node);
 /// an integer divided by zero, whatever an unknown operator looks at. It runs though nobody uses
 /// its results.
 bool ChecksValues(const Graph& graph, const Node& node);
+/// The operator returns a view of its operand where the layout of that allows one, and a copy otherwise (reshape).
+bool MayCopy(std::string_view op);
+/// The operator returns its operand where there is nothing to do, and a copy otherwise (contiguous, to).
+bool GivesBack(std::string_view op);
 /// Result 0 may share memory with its first operand: views, and operators that return their
 /// operand where there is nothing to do (contiguous, to, reshape).
 bool MayAlias(const Node& node);

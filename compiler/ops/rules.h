@@ -4,12 +4,14 @@
 #include <vector>
 
 #include "compiler/ops/infer.h"
+#include "compiler/ops/views.h"
 
 namespace ingot::compiler {
 
-// The inference rules that ops.def names, an InferFn each.
+// The rules that ops.def names by INFER, an InferFn each, and by VIEW, a ViewFn each.
 #define OP(name, parameters, op_class, purity, ...) __VA_ARGS__
 #define INFER(rule) bool rule(const Call& call, std::vector<Inferred>& results);
+#define VIEW(rule) bool rule(const Call& call, std::span<const Dims> sizes, std::vector<ViewMap>& maps);
 #include "compiler/ops/ops.def"
 
 }  // namespace ingot::compiler

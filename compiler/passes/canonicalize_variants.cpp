@@ -8,6 +8,7 @@
 #include "compiler/ops/infer.h"
 #include "compiler/ops/op_table.h"
 #include "compiler/ops/ops.h"
+#include "compiler/ops/views.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewrite.h"
 
@@ -225,51 +226,27 @@ bool ExpandEach(Graph& graph, NodeId id) {
   return true;
 }
 
-/// t, mT and numpy_T are transposes or permutes with the dims left unsaid.
-bool Transpose(Graph& graph, NodeId id) {
+/// Whatever puts dims in another order is a transpose of two of them or a permute.
+bool Reorder(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const Type* type = Call(graph, node).TypeAt(0);
-  if (!type) return false;
-  const int64_t rank = static_cast<int64_t>(type->rank());
-  if (rank < 2) {
+  const std::vector<ViewMap> maps = ViewMapsOf(graph, node);
+  const auto order = maps.size() == 1 ? OrderOf(maps[0], type->sizes, graph.type(node.results[0]).sizes) : std::nullopt;
+  if (!order) return false;
+  Dims dims, moved;
+  for (size_t k = 0; k < order->size(); ++k) {
+    dims.push_back(Dim(static_cast<int64_t>((*order)[k])));
+    if ((*order)[k] != k) moved.push_back(Dim(static_cast<int64_t>(k)));
+  }
+  if (dims.size() < 2) {
     graph.Redefine(id, "aten.alias", {node.args[0]});
-  } else if (rank == 2 || node.op == "aten.mT") {
-    graph.Redefine(id, "aten.transpose.int", {node.args[0], Dim(rank - 2), Dim(rank - 1)});
-  } else {
-    Dims dims;
-    for (int64_t i = rank; i-- > 0;) dims.push_back(Dim(i));
+  } else if (moved.size() == 2) {
+    graph.Redefine(id, "aten.transpose.int", {node.args[0], moved[0], moved[1]});
+  } else if (node.op != "aten.permute") {
     graph.Redefine(id, "aten.permute", {node.args[0], std::move(dims)});
+  } else {
+    return false;
   }
-  return true;
-}
-
-bool Movedim(Graph& graph, NodeId id) {
-  const Node& node = graph.node(id);
-  const Call call(graph, node);
-  const Type* type = call.TypeAt(0);
-  const auto from = call.IntAt(1), to = call.IntAt(2);
-  if (!type || !from || !to) return false;
-  const auto i = WrapDim(*from, type->rank()), j = WrapDim(*to, type->rank());
-  if (!i || !j || type->rank() == 0) return false;
-  Dims dims;
-  for (size_t dim = 0; dim < type->rank(); ++dim) dims.push_back(Dim(static_cast<int64_t>(dim)));
-  dims.erase(dims.begin() + *i);
-  dims.insert(dims.begin() + *j, Dim(static_cast<int64_t>(*i)));
-  graph.Redefine(id, "aten.permute", {node.args[0], std::move(dims)});
-  return true;
-}
-
-/// A permute of two dims is a transpose.
-bool ShortPermute(Graph& graph, NodeId id) {
-  std::vector<int64_t> dims;
-  const Node& node = graph.node(id);
-  if (!PermutationOf(graph, node, dims)) return false;
-  std::vector<int64_t> moved;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] != static_cast<int64_t>(i)) moved.push_back(static_cast<int64_t>(i));
-  }
-  if (moved.size() != 2) return false;
-  graph.Redefine(id, "aten.transpose.int", {node.args[0], Dim(moved[0]), Dim(moved[1])});
   return true;
 }
 
@@ -428,6 +405,8 @@ const std::unordered_map<std::string_view, Rewrite>& Rewrites() {
         {"aten._to_copy", Cast},
         {"aten.reshape", Reshape},
         {"aten.flatten.using_ints", Reshape},
+        {"aten.ravel", Reshape},
+        {"aten.reshape_as", Reshape},
         {"aten.unflatten.int", Reshape},
         {"aten.view_as", Reshape},
         {"aten._unsafe_view", Reshape},
@@ -436,11 +415,12 @@ const std::unordered_map<std::string_view, Rewrite>& Rewrites() {
         {"aten.meshgrid", ExpandEach},
         {"aten.meshgrid.indexing", ExpandEach},
         {"aten.expand_as", Expand},
-        {"aten.t", Transpose},
-        {"aten.mT", Transpose},
-        {"aten.numpy_T", Transpose},
-        {"aten.movedim.int", Movedim},
-        {"aten.permute", ShortPermute},
+        {"aten.t", Reorder},
+        {"aten.mT", Reorder},
+        {"aten.numpy_T", Reorder},
+        {"aten.movedim.int", Reorder},
+        {"aten.movedim.intlist", Reorder},
+        {"aten.permute", Reorder},
         {"aten.transpose.int", OrderedTranspose},
         {"aten.narrow", Narrow},
         {"aten.split.Tensor", SplitParts},

@@ -47,7 +47,7 @@ Kind KindOf(const Graph& graph, const Node& node) {
   if (op == "aten.pad" || op == "aten.constant_pad_nd") return AreAll(call, 1, 0) ? Kind::kCopy : Kind::kNone;
   if (op == "aten.repeat" || op == "aten.tile") return AreAll(call, 1, 1) ? Kind::kCopy : Kind::kNone;
   // Without -1 and with equal sizes, reshape returns a view of the whole.
-  if (op == "aten.reshape" || op == "aten.flatten.using_ints") return Kind::kAlias;
+  if (MayCopy(op)) return Kind::kAlias;
   if (op == "aten.slice.Tensor") return call.IntAt(4) == 1 ? Kind::kAlias : Kind::kNone;
   if (op == "aten.squeeze" || op == "aten.squeeze.dim" || op == "aten.squeeze.dims") {
     return Kind::kAlias;

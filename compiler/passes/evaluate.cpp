@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/passes/evaluate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 
 #include "compiler/ops/call.h"
 #include "compiler/ops/infer.h"
 #include "compiler/ops/op_table.h"
+#include "compiler/ops/views.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/passes/rounding.h"
 
@@ -204,47 +206,21 @@ class Evaluator {
     return result;
   }
 
-  std::optional<Known> Permuted() const {
+  std::optional<Known> Viewed(const ViewMap& map) const {
     const Known* operand = Operand(0);
-    Sizes dims;
-    if (!operand || !PermutationOf(call_.graph(), node_, dims)) return std::nullopt;
-    return Gathered(*operand, [&dims](const Sizes& index) {
-      Sizes source(index.size());
-      for (size_t d = 0; d < index.size(); ++d) source[dims[d]] = index[d];
-      return source;
-    });
-  }
-
-  std::optional<Known> Expanded() const {
-    const Known* operand = Operand(0);
-    if (!operand || type_.rank() < operand->sizes.size()) return std::nullopt;
-    return Gathered(*operand, [operand](const Sizes& index) {
-      Sizes source(operand->sizes.size());
-      const size_t offset = index.size() - source.size();
-      for (size_t d = 0; d < source.size(); ++d) {
-        source[d] = operand->sizes[d] == 1 ? 0 : index[offset + d];
+    if (map.in_order || !operand) return Reshaped();
+    const auto is_const = [](const ViewMap::Axis& axis) {
+      return axis.start.is_const() &&
+             std::ranges::all_of(axis.along, [](const auto& a) { return a.second.is_const(); });
+    };
+    if (!operand->splat && !std::ranges::all_of(map.axes, is_const)) return std::nullopt;
+    return Gathered(*operand, [&map](const Sizes& index) {
+      Sizes source;
+      for (const ViewMap::Axis& axis : map.axes) {
+        source.push_back(axis.start.const_value());
+        for (const auto& [dim, step] : axis.along) source.back() += step.const_value() * index[dim];
       }
       return source;
-    });
-  }
-
-  std::optional<Known> Cut() const {
-    const Known* operand = Operand(0);
-    const auto dim = call_.IntAt(1), start = call_.IntAt(2);
-    const bool select = node_.op == "aten.select.int";
-    if (!operand) return std::nullopt;
-    if (operand->splat) return *operand;
-    if (!dim || *dim < 0 || *dim >= static_cast<int64_t>(operand->sizes.size()) || !start || *start < 0 ||
-        *start > operand->sizes[*dim] || (!select && call_.IntAt(4) != 1)) {
-      return std::nullopt;
-    }
-    return Gathered(*operand, [&](Sizes index) {
-      if (select) {
-        index.insert(index.begin() + *dim, *start);
-      } else {
-        index[*dim] += *start;
-      }
-      return index;
     });
   }
 
@@ -451,8 +427,9 @@ std::optional<Known> Evaluator::Run() const {
 #include "compiler/ops/ops.def"
     return table;
   }();
-  const Rule* rule = rules.Of(node_.op);
-  return rule ? (this->**rule)() : std::nullopt;
+  if (const Rule* rule = rules.Of(node_.op)) return (this->**rule)();
+  const std::vector<ViewMap> maps = ViewMapsOf(call_.graph(), node_);
+  return maps.size() == 1 ? Viewed(maps[0]) : std::nullopt;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "compiler/ops/call.h"
 #include "compiler/ops/ops.h"
+#include "compiler/ops/views.h"
 
 namespace ingot::compiler {
 namespace {
@@ -106,28 +107,12 @@ std::string ExpressionKey(const Graph& graph, const Node& node) {
 }
 
 bool PermutationOf(const Graph& graph, const Node& node, std::vector<int64_t>& dims) {
-  const Call call(graph, node);
-  const Type* type = call.TypeAt(0);
-  if (!type) return false;
-  dims.resize(type->rank());
-  for (size_t i = 0; i < dims.size(); ++i) dims[i] = static_cast<int64_t>(i);
-  if (node.op == "aten.transpose.int") {
-    const auto a = call.IntAt(1), b = call.IntAt(2);
-    const auto i = a ? WrapDim(*a, type->rank()) : std::nullopt;
-    const auto j = b ? WrapDim(*b, type->rank()) : std::nullopt;
-    if (!i || !j) return false;
-    if (!dims.empty()) std::swap(dims[*i], dims[*j]);
-    return true;
-  }
-  if (node.op != "aten.permute") return false;
-  const auto listed = call.IntsAt(1);
-  if (!listed || listed->size() != dims.size()) return false;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const auto at = WrapDim((*listed)[i], type->rank());
-    if (!at) return false;
-    dims[i] = static_cast<int64_t>(*at);
-  }
-  return true;
+  if (node.op != "aten.transpose.int" && node.op != "aten.permute") return false;
+  const std::vector<ViewMap> maps = ViewMapsOf(graph, node);
+  if (maps.size() != 1) return false;
+  const auto order = OrderOf(maps[0], Call(graph, node).TypeAt(0)->sizes, graph.type(node.results[0]).sizes);
+  if (order) dims.assign(order->begin(), order->end());
+  return order.has_value();
 }
 
 }  // namespace ingot::compiler

@@ -8,6 +8,7 @@
 #include "compiler/loop/checks_first.h"
 #include "compiler/loop/text.h"
 #include "compiler/ops/collectives.h"
+#include "compiler/ops/infer.h"
 #include "compiler/plan/arena.h"
 #include "compiler/plan/aten_cost.h"
 #include "compiler/plan/aten_forms.h"

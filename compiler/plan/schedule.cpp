@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "compiler/ops/infer.h"
 #include "compiler/plan/aten_forms.h"
 #include "compiler/plan/views.h"
 

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "compiler/import/sizes.h"
+#include "compiler/ir/graph.h"
+
+namespace ingot::compiler {
+
+/// Where elements lie in a graph that is being lifted: layouts over symbols that were the recorded ones, and what of
+/// `sizes` eager's choices by layout rely on.
+class Layouts {
+ public:
+  Layouts(const Graph& graph, Sizes& sizes) : graph_(graph), sizes_(sizes) {}
+
+  /// The numbers are those that were seen; strides of dims of size 1 address nothing.
+  bool Matches(const Dims& dims, const Dims& exact, const Dims& exact_sizes = {}) const;
+  /// The strides, except those that address nothing and were others.
+  Dims AsSeen(Dims strides, const Type& exact) const;
+  /// Gives `type` the first of these strides that are those of `exact`; false where none are.
+  bool Choose(std::span<const Dims> guesses, const Type& exact, Type& type);
+  /// Makes every symbol of the type the number it was.
+  void Fix(const Type& type, const std::string& why);
+
+  /// Whether PyTorch takes images or volumes for channels last, which it tells by their strides (c10's
+  /// is_channels_last_strides): where they have gaps, sizes decide.
+  void NoteChannelsLast(const Type& type);
+  /// The order in which eager walks what `node` takes, for a result of these sizes whose layout no rule tells.
+  void NoteWalk(const Node& node, const Dims& sizes);
+  /// Notes one thing of the operand's layout that keeps the result from being a view of it, as it did.
+  bool StaysCopied(const Node& node, const Type& from, const Type& to);
+
+ private:
+  /// The order of an operand's dims: by strides, and by sizes where those are equal.
+  void NoteOrder(const Node& node);
+  /// Whether that is another order than that of an operand's dims: where some are of size 1, the others may be in
+  /// another one.
+  bool IsPermuted(const Node& node) const;
+  void NoteComparison(const Dim& a, const Dim& b);
+  void TieIfOne(const Dim& size);
+
+  const Graph& graph_;
+  Sizes& sizes_;
+};
+
+}  // namespace ingot::compiler
