@@ -23,6 +23,8 @@ using Sizes = std::vector<int64_t>;
 constexpr size_t kGraphsMax = 8;
 /// Symbols of which each combination of 1 and other sizes is tried.
 constexpr size_t kCombinedMax = 3;
+/// Graphs more for each size that may be 0: where it is that, and where it is 1, all of these combinations.
+constexpr size_t kWaysOfEmpty = 2 << kCombinedMax;
 /// Where samples begin, the smallest first: runs at small sizes are quick, but a convolution net needs larger ones.
 constexpr int64_t kScales[] = {5, 37, 224, 517};
 
@@ -62,6 +64,7 @@ class OnnxGraphMaker {
     }
     range.min = choice.min;
     range.max = choice.max;
+    if (choice.min == 0 && choice.max != 0) may_be_empty_.push_back(symbol);
     return {};
   }
 
@@ -73,7 +76,7 @@ class OnnxGraphMaker {
       Result<Buffer> recording = model_.Record(sample, ranges_);
       if (!recording) continue;
       TRY_ASSIGN(const bool is_known, IsKnown(*recording, sample));
-      if (!is_known && graphs_.size() < kGraphsMax) TRY(Add(*recording, sample));
+      if (!is_known && graphs_.size() < kGraphsMax + kWaysOfEmpty * may_be_empty_.size()) TRY(Add(*recording, sample));
     }
     return std::move(graphs_);
   }
@@ -162,6 +165,19 @@ class OnnxGraphMaker {
     const size_t count = std::min(ranges_.size(), kCombinedMax);
     for (uint64_t which = 1; which < uint64_t{1} << count; ++which) add_ones(which);
     for (size_t i = count; i < ranges_.size(); ++i) add_ones(uint64_t{1} << i);
+    // Nothing or one of what may be empty, where each of the first sizes is 1 or not: a cache, and its first token.
+    for (const size_t empty : may_be_empty_) {
+      for (uint64_t which = 0; which < kWaysOfEmpty / 2; ++which) {
+        Sizes sample = first;
+        for (size_t i = 0; i < sample.size(); ++i) {
+          if ((which >> i & 1) != 0 && takes(i, 1)) sample[i] = 1;
+        }
+        for (const int64_t size : {0, 1}) {
+          sample[empty] = size;
+          if (takes(empty, size) && std::ranges::find(samples, sample) == samples.end()) samples.push_back(sample);
+        }
+      }
+    }
     return samples;
   }
 
@@ -235,6 +251,7 @@ class OnnxGraphMaker {
 
   onnx::OnnxModel& model_;
   std::vector<ModelSymbol> ranges_;
+  std::vector<size_t> may_be_empty_;  ///< symbols that the caller has said to begin at 0
   std::vector<ProgramGraph> graphs_;
   std::string why_fixed_;
 };
