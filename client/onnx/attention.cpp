@@ -35,8 +35,9 @@ at::Tensor Added(NodeCall& n, const at::Tensor& lets_through, double otherwise, 
 }
 
 at::Tensor Attended(NodeCall& n, const Heads& h) {
+  const bool shares = h.q.size(1) != h.k.size(1);
   return n.Call("aten::scaled_dot_product_attention",
-                {h.q, h.k, h.v, h.mask, 0.0, false, h.scale ? Arg(*h.scale) : Arg(std::nullopt), false});
+                {h.q, h.k, h.v, h.mask, 0.0, false, h.scale ? Arg(*h.scale) : Arg(std::nullopt), shares});
 }
 
 at::Tensor Rotated(NodeCall& n, const at::Tensor& x, at::Tensor cos, at::Tensor sin, int64_t width, bool interleaved) {
@@ -105,8 +106,9 @@ Results Attention(NodeCall& n) {
   if (h.q.dim() != 4 || keys.dim() != 4 || values.dim() != 4) Reject("operands of other than 3 or 4 dims");
   const Int all = n.SizeOf(h.q, 1), own = n.SizeOf(keys, 1);
   const int64_t times = FloorDiv(all, own).Fix();
-  h.k = Repeated(n, keys, times);
-  h.v = Repeated(n, values, times);
+  const bool in_steps = n.Wants(3) || h.cap != 0;
+  h.k = in_steps ? Repeated(n, keys, times) : keys;
+  h.v = in_steps ? Repeated(n, values, times) : values;
   if (n.Has(3)) {
     const at::Tensor mask = n.In(3);
     const bool is_truth = mask.scalar_type() == at::kBool;
@@ -118,7 +120,7 @@ Results Attention(NodeCall& n) {
     h.AddMask(n, Causal(n, queries, seen, first, h.q.scalar_type()));
   }
   at::Tensor y, step;
-  if (n.Wants(3) || h.cap != 0) {
+  if (in_steps) {
     std::tie(y, step) = AttendedInSteps(n, h, wanted);
   } else {
     y = Attended(n, h);

@@ -25,6 +25,7 @@ at::Tensor SideBySide(NodeCall& n, const at::Tensor& x);
 at::Tensor Repeated(NodeCall& n, const at::Tensor& x, int64_t times);
 /// What is added to scores that a truth lets through, and to others.
 at::Tensor Added(NodeCall& n, const at::Tensor& lets_through, double otherwise, at::ScalarType dtype);
+/// Heads of queries that share keys and values may have them once.
 at::Tensor Attended(NodeCall& n, const Heads& h);
 /// x, [batch, heads, tokens, width], turned by the angles whose cosines and sines are [batch or 1, tokens, pairs], as
 /// far as `width` goes (0: whole).

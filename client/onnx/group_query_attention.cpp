@@ -84,11 +84,13 @@ at::Tensor Extended(NodeCall& n, size_t past, const at::Tensor& fresh, const Pla
   const at::Tensor is_fresh =
       n.Call("aten::logical_and",
              {n.Call("aten::ge.Scalar", {offsets, 0}), n.Call("aten::lt.Tensor", {offsets, OfSize(n, places.tokens)})});
+  const auto wide = [&](const at::Tensor& x) { return Unsqueezed(n, Unsqueezed(n, x, 1), 3); };
+  // Of one token there is nothing to pick from: no index keeps the copy from running at the speed of memory.
+  if (places.tokens == Int(1)) return n.Where(wide(is_fresh), fresh, cached);
   const at::Tensor within =
       n.Call("aten::minimum", {n.Call("aten::clamp_min", {offsets, 0}), OfSize(n, places.tokens - Int(1))});
-  const auto wide = [&](const at::Tensor& x) { return Unsqueezed(n, Unsqueezed(n, x, 1), 3); };
-  const Ints sizes = n.SizesOf(cached);
-  const at::Tensor picked = n.Call("aten::gather", {fresh, 2, n.Call("aten::expand", {wide(within), sizes})});
+  const at::Tensor picked =
+      n.Call("aten::gather", {fresh, 2, n.Call("aten::expand", {wide(within), n.SizesOf(cached)})});
   return n.Where(wide(is_fresh), picked, cached);
 }
 
@@ -169,8 +171,8 @@ Results GroupQueryAttention(NodeCall& n) {
   const at::Tensor keys = Extended(n, kPastKey, fresh_keys, places),
                    values = Extended(n, kPastValue, fresh_values, places);
   h.q = q;
-  h.k = Repeated(n, keys, heads / of_keys);
-  h.v = Repeated(n, values, heads / of_keys);
+  h.k = keys;
+  h.v = values;
   AddOrder(n, h, places);
   if (n.Has(kBias)) {
     at::Tensor bias = n.In(kBias);
@@ -179,7 +181,12 @@ Results GroupQueryAttention(NodeCall& n) {
   }
   std::optional<at::Tensor> sink = n.MaybeIn(kSink);
   if (!sink && is_smooth) sink = n.Call("aten::zeros", {std::vector<int64_t>{heads}, h.q.scalar_type()});
-  const at::Tensor y = h.cap != 0 || sink ? AttendedInSteps(n, h, sink) : Attended(n, h);
+  const bool in_steps = h.cap != 0 || sink;
+  if (in_steps) {
+    h.k = Repeated(n, keys, heads / of_keys);
+    h.v = Repeated(n, values, heads / of_keys);
+  }
+  const at::Tensor y = in_steps ? AttendedInSteps(n, h, sink) : Attended(n, h);
   return {SideBySide(n, y), keys, values};
 }
 

@@ -33,12 +33,12 @@ def grouped(q, k, v, past_k, past_v, last, total, cos=None, sin=None, interleave
         first = max(length - tokens, 0)
         for s in range(min(tokens, length)):
             at = first + s
-            turn = (lambda x: x) if cos is None else lambda x: rotated(x, cos[at], sin[at], interleaved)  # noqa: B023
+            turn = (lambda x: x) if cos is None else lambda x: rotated(x, cos[at], sin[at], interleaved)
             keys[b, :, at] = turn(k[b, s].view(KEYS, WIDTH))
             values[b, :, at] = v[b, s].view(KEYS, WIDTH)
         for s in range(min(tokens, length)):
             at = first + s
-            turn = (lambda x: x) if cos is None else lambda x: rotated(x, cos[at], sin[at], interleaved)  # noqa: B023
+            turn = (lambda x: x) if cos is None else lambda x: rotated(x, cos[at], sin[at], interleaved)
             query = turn(q[b, s].view(HEADS, WIDTH))
             begin = max(0, at + 1 - window) if window > 0 else 0
             for h in range(HEADS):
@@ -90,8 +90,8 @@ def check(loaded, tokens, past, total, last, packed=False, cached=True, tables=N
 STEPS = ((1, 6, 7, [6]), (3, 6, 9, [8]), (1, 6, 7, [6, 3, 1]), (1, 12, 7, [6, 4]), (5, 30, 9, [8, 5]), (1, 1, 2, [1]), (7, 2, 9, [8]))
 
 
-@pytest.mark.parametrize("options", ({}, {"interleaved": 1}, {"window": 3}, {"cap": 2.0}, {"sink": True}, {"sink": True, "cap": 1.5, "window": 4}, {"scale": 0.4}, {"bias": True}, {"packed": True}),
-                         ids=str)
+@pytest.mark.parametrize("options", ({}, {"interleaved": 1}, {"window": 3}, {"cap": 2.0}, {"sink": True}, {"sink": True, "cap": 1.5, "window": 4}, {"scale": 0.4},
+                                     {"bias": True}, {"packed": True}), ids=str)
 def test_steps_of_all_sizes(tmp_path, options):
     rotates = "bias" not in options
     tables = (torch.randn(MOST, WIDTH // 2), torch.randn(MOST, WIDTH // 2)) if rotates else None
@@ -118,8 +118,8 @@ def test_an_empty_cache_is_asked_for(tmp_path):
         check(loaded, tokens, past, total, last)
 
 
-@pytest.mark.parametrize("attribute, words", (({"sliding_window_cache": 1}, "caches that drop"), ({"qk_output": 1}, "scores as a result"), ({"k_quant_type": "PER_TENSOR"}, "caches of few bits"),
-                                              ({"num_heads_of_nobody": 1}, "num_heads_of_nobody")))
+@pytest.mark.parametrize("attribute, words", (({"sliding_window_cache": 1}, "caches that drop"), ({"qk_output": 1}, "scores as a result"),
+                                              ({"k_quant_type": "PER_TENSOR"}, "caches of few bits"), ({"num_heads_of_nobody": 1}, "num_heads_of_nobody")))
 def test_forms_that_are_refused(tmp_path, attribute, words):
     why = refusal(node_of(Model(), **attribute), tmp_path)
     assert "GroupQueryAttention" in why and words in why
@@ -165,7 +165,8 @@ def decoder(layers=2):
     y = model.node("SimplifiedLayerNormalization", y, weight("norm", width), epsilon=1e-6, axis=-1)
     for i in range(layers):
         qkv = model.node("MatMul", y, weight(f"qkv{i}", width, (HEADS + 2 * KEYS) * WIDTH))
-        y, *cache = model.node("GroupQueryAttention", qkv, "", "", f"past_k{i}", f"past_v{i}", last, total, cos, sin, outputs=3, domain=MICROSOFT, num_heads=HEADS, kv_num_heads=KEYS, do_rotary=1)
+        y, *cache = model.node("GroupQueryAttention", qkv, "", "", f"past_k{i}", f"past_v{i}", last, total, cos, sin, outputs=3, domain=MICROSOFT,
+                               num_heads=HEADS, kv_num_heads=KEYS, do_rotary=1)
         caches += cache
         y = model.node("MatMul", y, weight(f"out{i}", width, width))
         y, _, _, skip = model.node("SkipSimplifiedLayerNormalization", y, skip, weight(f"norm{i}", width), outputs=4, left_out=(1, 2), domain=MICROSOFT, epsilon=1e-6)
