@@ -6,34 +6,22 @@
 #include <cmath>
 #include <limits>
 
+#include "client/onnx/attention.h"
 #include "client/onnx/quantization.h"
 
 namespace ingot::onnx {
-namespace {
-namespace attention_part {
 
-/// Queries, keys and values by head: [batch, heads, tokens, width].
-struct Heads {
-  at::Tensor q, k, v;
-  std::optional<at::Tensor> mask;  ///< added to scores
-  std::optional<double> scale;     ///< of one over the root of the width where nothing is said
-  double cap = 0;                  ///< 0: scores have no bound
-};
-
-/// [batch, tokens, heads * width] by head.
 at::Tensor ByHead(NodeCall& n, const at::Tensor& x, int64_t heads) {
   if (x.dim() != 3 || heads < 1) Reject(fmt::format("{} dims and {} heads", x.dim(), heads));
   const Ints sizes = n.SizesOf(x);
   return n.Call("aten::transpose.int",
                 {n.Reshape(x, {sizes[0], sizes[1], Int(heads), FloorDiv(sizes[2], heads)}), 1, 2});
 }
-/// The way back.
 at::Tensor SideBySide(NodeCall& n, const at::Tensor& x) {
   const Ints sizes = n.SizesOf(x);
   return n.Reshape(n.Call("aten::transpose.int", {x, 1, 2}), {sizes[0], sizes[2], sizes[1] * sizes[3]});
 }
 
-/// Each head of keys or values as often as queries have heads for it.
 at::Tensor Repeated(NodeCall& n, const at::Tensor& x, int64_t times) {
   if (times == 1) return x;
   const Ints s = n.SizesOf(x);
@@ -42,10 +30,37 @@ at::Tensor Repeated(NodeCall& n, const at::Tensor& x, int64_t times) {
   return n.Reshape(spread, {s[0], s[1] * Int(times), s[2], s[3]});
 }
 
-/// What is added to scores that a truth lets through, and to others.
 at::Tensor Added(NodeCall& n, const at::Tensor& lets_through, double otherwise, at::ScalarType dtype) {
   return n.Where(lets_through, n.Number(0, dtype), n.Number(otherwise, dtype));
 }
+
+at::Tensor Attended(NodeCall& n, const Heads& h) {
+  const bool shares = h.q.size(1) != h.k.size(1);
+  return n.Call("aten::scaled_dot_product_attention",
+                {h.q, h.k, h.v, h.mask, 0.0, false, h.scale ? Arg(*h.scale) : Arg(std::nullopt), shares});
+}
+
+at::Tensor Rotated(NodeCall& n, const at::Tensor& x, at::Tensor cos, at::Tensor sin, int64_t width, bool interleaved) {
+  const auto part = [&](const at::Tensor& all, int64_t from, const Arg& to, int64_t step = 1) {
+    return n.Call("aten::slice.Tensor", {all, -1, from, to, step});
+  };
+  const int64_t whole = n.SizeOf(x, 3).Fix();
+  if (width == 0) width = whole;
+  if (width < 2 || width % 2 != 0 || width > whole) Reject(fmt::format("{} of {} elements turned", width, whole));
+  const at::Tensor turned = width == whole ? x : part(x, 0, width);
+  cos = n.Call("aten::unsqueeze", {part(cos, 0, width / 2), 1});
+  sin = n.Call("aten::unsqueeze", {part(sin, 0, width / 2), 1});
+  const at::Tensor a = interleaved ? part(turned, 0, width, 2) : part(turned, 0, width / 2),
+                   b = interleaved ? part(turned, 1, width, 2) : part(turned, width / 2, width);
+  const std::vector<at::Tensor> both = {n.Sub(n.Mul(cos, a), n.Mul(sin, b)), n.Add(n.Mul(sin, a), n.Mul(cos, b))};
+  at::Tensor y = interleaved ? n.Call("aten::flatten.using_ints", {n.Call("aten::stack", {both, -1}), -2, -1})
+                             : n.Call("aten::cat", {both, -1});
+  if (width != whole) y = n.Call("aten::cat", {std::vector<at::Tensor>{y, part(x, width, whole)}, -1});
+  return y;
+}
+
+namespace {
+namespace attention_part {
 
 /// Each query sees the keys up to its own, `first` of which lie before the first query.
 at::Tensor Causal(NodeCall& n, const Int& queries, const Int& keys, const Int& first, at::ScalarType dtype) {
@@ -53,15 +68,6 @@ at::Tensor Causal(NodeCall& n, const Int& queries, const Int& keys, const Int& f
   const at::Tensor columns = n.Call("aten::arange.start_step", {0, keys, 1, at::kLong});
   const at::Tensor sees = n.Call("aten::le.Tensor", {columns, n.Call("aten::unsqueeze", {rows, 1})});
   return Added(n, sees, -std::numeric_limits<double>::infinity(), dtype);
-}
-
-void AddMask(NodeCall& n, Heads& heads, const at::Tensor& mask) {
-  heads.mask = heads.mask ? n.Add(*heads.mask, mask) : mask;
-}
-
-at::Tensor Attended(NodeCall& n, const Heads& h) {
-  return n.Call("aten::scaled_dot_product_attention",
-                {h.q, h.k, h.v, h.mask, 0.0, false, h.scale ? Arg(*h.scale) : Arg(std::nullopt), false});
 }
 
 /// Step by step; `wanted`: which of the steps is given as well: scores, with the mask, held within the bound, weights.
@@ -100,20 +106,21 @@ Results Attention(NodeCall& n) {
   if (h.q.dim() != 4 || keys.dim() != 4 || values.dim() != 4) Reject("operands of other than 3 or 4 dims");
   const Int all = n.SizeOf(h.q, 1), own = n.SizeOf(keys, 1);
   const int64_t times = FloorDiv(all, own).Fix();
-  h.k = Repeated(n, keys, times);
-  h.v = Repeated(n, values, times);
+  const bool in_steps = n.Wants(3) || h.cap != 0;
+  h.k = in_steps ? Repeated(n, keys, times) : keys;
+  h.v = in_steps ? Repeated(n, values, times) : values;
   if (n.Has(3)) {
     const at::Tensor mask = n.In(3);
     const bool is_truth = mask.scalar_type() == at::kBool;
-    AddMask(n, h, is_truth ? Added(n, mask, -std::numeric_limits<double>::infinity(), h.q.scalar_type()) : mask);
+    h.AddMask(n, is_truth ? Added(n, mask, -std::numeric_limits<double>::infinity(), h.q.scalar_type()) : mask);
   }
   if (is_causal) {
     const Int queries = n.SizeOf(h.q, 2), seen = n.SizeOf(h.k, 2);
     const Int first = n.Has(4) ? n.SizeOf(n.In(4), 2) : Int(0);
-    AddMask(n, h, Causal(n, queries, seen, first, h.q.scalar_type()));
+    h.AddMask(n, Causal(n, queries, seen, first, h.q.scalar_type()));
   }
   at::Tensor y, step;
-  if (n.Wants(3) || h.cap != 0) {
+  if (in_steps) {
     std::tie(y, step) = AttendedInSteps(n, h, wanted);
   } else {
     y = Attended(n, h);
@@ -124,26 +131,6 @@ Results Attention(NodeCall& n) {
 }
 
 // -- rotations ----------------------------------------------------------------------------------------
-
-/// x, [batch, heads, tokens, width], turned by the angles whose cosines and sines are [batch or 1, tokens, pairs].
-at::Tensor Rotated(NodeCall& n, const at::Tensor& x, at::Tensor cos, at::Tensor sin, int64_t width, bool interleaved) {
-  const auto part = [&](const at::Tensor& all, int64_t from, const Arg& to, int64_t step = 1) {
-    return n.Call("aten::slice.Tensor", {all, -1, from, to, step});
-  };
-  const int64_t whole = n.SizeOf(x, 3).Fix();
-  if (width == 0) width = whole;
-  if (width < 2 || width % 2 != 0 || width > whole) Reject(fmt::format("{} of {} elements turned", width, whole));
-  const at::Tensor turned = width == whole ? x : part(x, 0, width);
-  cos = n.Call("aten::unsqueeze", {part(cos, 0, width / 2), 1});
-  sin = n.Call("aten::unsqueeze", {part(sin, 0, width / 2), 1});
-  const at::Tensor a = interleaved ? part(turned, 0, width, 2) : part(turned, 0, width / 2),
-                   b = interleaved ? part(turned, 1, width, 2) : part(turned, width / 2, width);
-  const std::vector<at::Tensor> both = {n.Sub(n.Mul(cos, a), n.Mul(sin, b)), n.Add(n.Mul(sin, a), n.Mul(cos, b))};
-  at::Tensor y = interleaved ? n.Call("aten::flatten.using_ints", {n.Call("aten::stack", {both, -1}), -2, -1})
-                             : n.Call("aten::cat", {both, -1});
-  if (width != whole) y = n.Call("aten::cat", {std::vector<at::Tensor>{y, part(x, width, whole)}, -1});
-  return y;
-}
 
 /// `positions`: which rows of the tables, [batch, tokens], or nullopt where tables have a row for each token.
 at::Tensor RotatedBy(NodeCall& n, const at::Tensor& cos, const at::Tensor& sin,
@@ -190,18 +177,18 @@ void AddKeyMask(NodeCall& n, Heads& h, const at::Tensor& given, double otherwise
     if (!(n.SizeOf(given, 0) == n.SizeOf(h.q, 0))) Refuse("masks of first and last positions");
     const at::Tensor columns = n.Call("aten::arange.start_step", {0, n.SizeOf(h.k, 2), 1, at::kLong});
     const at::Tensor lengths = n.Reshape(n.To(given, at::kLong), {n.SizeOf(given, 0), 1, 1, 1});
-    return AddMask(n, h, Added(n, n.Call("aten::lt.Tensor", {columns, lengths}), otherwise, dtype));
+    return h.AddMask(n, Added(n, n.Call("aten::lt.Tensor", {columns, lengths}), otherwise, dtype));
   }
   if (given.dim() != 2 && given.dim() != 3) Refuse(fmt::format("masks of {} dims", given.dim()));
   const at::Tensor counts = n.Call("aten::ne.Scalar", {given, 0});
   at::Tensor mask = n.Call("aten::unsqueeze", {Added(n, counts, otherwise, dtype), 1});
   if (given.dim() == 2) mask = n.Call("aten::unsqueeze", {mask, 1});
-  AddMask(n, h, mask);
+  h.AddMask(n, mask);
 }
 
 void AddOrder(NodeCall& n, Heads& h) {
   const Int queries = n.SizeOf(h.q, 2), keys = n.SizeOf(h.k, 2);
-  AddMask(n, h, Causal(n, queries, keys, keys - queries, h.q.scalar_type()));
+  h.AddMask(n, Causal(n, queries, keys, keys - queries, h.q.scalar_type()));
 }
 
 /// The scale, and what else these operators have in common; 0 stands for no scale.
@@ -231,7 +218,7 @@ Results MultiHeadAttention(NodeCall& n) {
   h.k = Extended(n, 6, by_head(1));
   h.v = Extended(n, 7, by_head(2));
   if (n.Has(4)) AddKeyMask(n, h, n.In(4), otherwise);
-  if (n.Has(5)) AddMask(n, h, n.In(5));
+  if (n.Has(5)) h.AddMask(n, n.In(5));
   if (is_ordered) AddOrder(n, h);
   const at::Tensor y = SideBySide(n, Attended(n, h));
   return {y, h.k, h.v};
@@ -264,7 +251,7 @@ Results OfRows(NodeCall& n, const at::Tensor& rows, size_t mask, size_t past, st
     h.v = before(1, h.v);
   }
   if (n.Has(mask)) AddKeyMask(n, h, n.In(mask), otherwise);
-  if (added && n.Has(*added)) AddMask(n, h, n.In(*added));
+  if (added && n.Has(*added)) h.AddMask(n, n.In(*added));
   if (is_ordered) AddOrder(n, h);
   const at::Tensor y = SideBySide(n, Attended(n, h));
   if (!n.Wants(1)) return {y};
@@ -291,6 +278,7 @@ constexpr Operator kTable[] = {
 };
 constexpr Operator kMicrosoft[] = {
     {"Attention", 1, MicrosoftAttention},
+    {"GroupQueryAttention", 1, GroupQueryAttention},
     {"MultiHeadAttention", 1, MultiHeadAttention},
     {"QAttention", 1, QAttention},
     {"RotaryEmbedding", 1, MicrosoftRotaryEmbedding},

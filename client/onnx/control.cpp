@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Branches and loops. Which branch runs and how often a loop turns is known while the model is compiled, or the node is
-// refused: a recording is one way through a program, in which loops are unrolled.
+// Branches and loops: a recording is one way through a program, in which loops are unrolled. Where data
+// decides which branch runs, or how many of a few turns, each answer is a way; other loops are refused.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ Value Carried(NodeCall& n, const Value& value) {
 
 Results If(NodeCall& n) {
   const Graph &yes = n.GraphOf("then_branch"), &no = n.GraphOf("else_branch");
-  const bool is_same = n.IsConstant(0), holds = n.TruthOf(n.ValueAt(0));
+  const bool is_same = n.IsConstant(0), holds = n.DecisionOn(n.ValueAt(0));
   Results results;
   for (const Value& value : n.RunBody(holds ? yes : no, {})) {
     results.push_back(is_same ? value : Carried(n, value));
@@ -47,7 +47,12 @@ Results Loop(NodeCall& n) {
   const size_t carried = n.input_count() < 2 ? 0 : n.input_count() - 2;
   if (body.outputs.size() < carried + 1) Reject("a body that gives less than it is given");
   const int64_t count = n.Has(0) ? n.IntAt(0).Fix() : std::numeric_limits<int64_t>::max();
-  bool goes_on = !n.Has(1) || n.TruthOf(n.ValueAt(1));
+  // Where data says when a loop of few turns ends, each number of turns is a way of its own.
+  constexpr int64_t kTurnsMax = 7;
+  const auto goes_on_by = [&](const Value& value) {
+    return count <= kTurnsMax ? n.DecisionOn(value) : n.TruthOf(value);
+  };
+  bool goes_on = !n.Has(1) || count < 1 || goes_on_by(n.ValueAt(1));
   std::vector<Value> state;
   for (size_t i = 0; i < carried; ++i) state.push_back(Carried(n, n.ValueAt(i + 2)));
   std::vector<std::vector<Value>> lists(body.outputs.size() - carried - 1);
@@ -57,7 +62,7 @@ Results Loop(NodeCall& n) {
         {{}, std::make_shared<const KnownInts>(KnownInts{{1}, {}, at::kBool}), false, nullptr}};
     inputs.insert(inputs.end(), state.begin(), state.end());
     std::vector<Value> outputs = n.RunBody(body, inputs);
-    goes_on = n.TruthOf(outputs.front());
+    goes_on = turn + 1 < count && goes_on_by(outputs.front());
     for (size_t i = 0; i < carried; ++i) state[i] = Carried(n, outputs[i + 1]);
     for (size_t i = 0; i < lists.size(); ++i) lists[i].push_back(outputs[carried + 1 + i]);
   }

@@ -355,6 +355,25 @@ std::vector<at::Tensor> Evaluator::CallAll(std::string_view op, const Args& args
   return results;
 }
 
+bool Evaluator::Decide(const at::Tensor& condition) {
+  constexpr size_t kDecisionsMax = 8;
+  if (condition.scalar_type() != at::kBool || condition.numel() != 1) {
+    Reject(fmt::format("a condition of type {} and {} elements", at::toString(condition.scalar_type()),
+                       condition.numel()));
+  }
+  if (is_quiet_) throw NeedsTensors();
+  if (taken_.size() == kDecisionsMax) Refuse(fmt::format("more than {} conditions that data decides", kDecisionsMax));
+  const bool holds = taken_.size() >= way_.size() || way_[taken_.size()];
+  taken_.push_back(holds);
+  // Inputs are made up, and what follows from them is no more true: the condition is made up as well. By its memory, so
+  // that nobody takes it for a write of the program.
+  *static_cast<bool*>(condition.mutable_data_ptr()) = holds;
+  const auto question = c10::Dispatcher::singleton().findSchemaOrThrow("aten::is_nonzero", "");
+  torch::jit::Stack stack = {condition};
+  question.callBoxed(stack);
+  return holds;
+}
+
 Result<at::Tensor> Evaluator::Output(const std::string& name) {
   const auto found = scopes_.front().find(name);
   if (found == scopes_.front().end()) {

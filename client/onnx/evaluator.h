@@ -27,6 +27,9 @@ struct Constants {
   at::Tensor Add(std::string name, const at::Tensor& tensor);
 };
 
+/// The truths of the conditions that data decides, in the order in which a run meets them.
+using Way = std::vector<bool>;
+
 /// Runs the nodes of a model in order by ATen's operators while a recorder watches.
 ///
 /// Integers that are known without data (shapes and what is computed with them) are not computed by tensors but
@@ -47,6 +50,10 @@ class Evaluator {
   Result<at::Tensor> Output(const std::string& name);
 
   Sizes& sizes() { return sizes_; }
+  /// Before Run(): how the first conditions are decided; what follows is true.
+  void SetWay(Way way) { way_ = std::move(way); }
+  /// After Run(): how all were.
+  const Way& taken() const { return taken_; }
 
  private:
   friend class NodeCall;
@@ -68,6 +75,8 @@ class Evaluator {
   std::shared_ptr<const KnownInts> KnownOf(const Value& value, bool may_fix);
   void FixSizesOf(const Value& value);
   std::vector<at::Tensor> CallAll(std::string_view op, const Args& args);
+  /// What the way says of a condition that data decides; the recording then serves calls alone in which it is that.
+  bool Decide(const at::Tensor& condition);
 
   const Model& model_;
   client::Recorder& recorder_;
@@ -75,6 +84,7 @@ class Evaluator {
   Sizes sizes_;
   std::vector<std::unordered_map<std::string, Value>> scopes_ = {{}};  ///< those of bodies behind what is around them
   size_t run_ = 0;  ///< nodes
+  Way way_, taken_;
   bool is_quiet_ = false;  ///< nothing is noted
 };
 

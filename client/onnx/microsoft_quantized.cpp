@@ -55,6 +55,52 @@ Results MatMulNBits(NodeCall& n) {
   return {n.Call("aten::linear", {x, n.To(weight, dtype), n.MaybeIn(5)})};
 }
 
+/// Rows of a table of levels, which are found before anything is widened: two levels in a byte stay so till then.
+Results GatherBlockQuantized(NodeCall& n) {
+  const int64_t block = n.IntOf("block_size", 128), bits = n.IntOf("bits", 4);
+  const std::shared_ptr<const Nibbles> nibbles = n.ValueAt(0).nibbles;
+  at::Tensor table = nibbles ? n.In(0) : n.Levels(0);
+  const auto rank = nibbles ? static_cast<int64_t>(nibbles->sizes.size()) : table.dim();
+  const int64_t from = NodeCall::Axis(n.IntOf("gather_axis", 0), rank);
+  const int64_t along = NodeCall::Axis(n.IntOf("quantize_axis", 1), rank);
+  if (from == along) Refuse("rows that cut through blocks");
+  if (block < 16) Refuse(fmt::format("blocks of {}", block));
+  const bool is_bytes = !nibbles && table.scalar_type() == at::kByte;
+  if (is_bytes && bits != 4 && bits != 8) Refuse(fmt::format("levels of {} bits", bits));
+  const bool is_even = nibbles && from + 1 < rank && nibbles->sizes.back() % 2 == 0;
+  const bool is_packed = is_even || (is_bytes && bits == 4);
+  if (nibbles && !is_even) table = n.Levels(0);
+  if (is_even) {
+    Ints sizes(nibbles->sizes.begin(), nibbles->sizes.end());
+    sizes.back() = Int(nibbles->sizes.back() / 2);
+    table = n.Reshape(table, sizes);
+  }
+  const at::Tensor index = n.To(n.Index(1), at::kLong);
+  const auto picked = [&](const at::Tensor& x) {
+    std::vector<std::optional<at::Tensor>> indices(static_cast<size_t>(from));
+    indices.emplace_back(index);
+    return n.Call("aten::index.Tensor", {x, std::move(indices)});
+  };
+  // How far the rows' own dims have moved.
+  const int64_t axis = along > from ? along + index.dim() - 1 : along;
+  const auto levels_of = [&](const at::Tensor& bytes, bool is_signed) {
+    const at::Tensor levels = Unpacked(n, bytes, 4);
+    if (!is_signed) return levels;
+    return n.Call("aten::sub.Scalar", {n.To(n.Call("aten::bitwise_xor.Scalar", {levels, 8}), at::kChar), 8});
+  };
+  at::Tensor levels = picked(table);
+  if (is_packed) levels = levels_of(levels, nibbles && nibbles->is_signed);
+  const at::Tensor scale = picked(n.In(2));
+  std::optional<at::Tensor> zero;
+  if (n.Has(3)) {
+    zero = picked(n.Levels(3));
+    if (is_bytes && bits == 4) zero = n.Call("aten::slice.Tensor", {Unpacked(n, *zero, 4), -1, 0, n.SizeOf(scale, -1)});
+  } else if (is_bytes) {
+    zero = n.Call("aten::full_like", {n.To(scale, at::kByte), bits == 4 ? 8 : 128});
+  }
+  return {Dequantized(n, levels, scale, zero, axis, block)};
+}
+
 at::Tensor WithBias(NodeCall& n, const at::Tensor& product, size_t bias) {
   return n.Has(bias) ? n.Add(product, n.In(bias)) : product;
 }
@@ -150,6 +196,7 @@ Results DequantizeLinear(NodeCall& n) {
 constexpr Operator kTable[] = {
     {"DequantizeLinear", 1, DequantizeLinear, nullptr, false, true},
     {"DynamicQuantizeMatMul", 1, DynamicQuantizeMatMul},
+    {"GatherBlockQuantized", 1, GatherBlockQuantized, nullptr, false, true},
     {"MatMulIntegerToFloat", 1, MatMulIntegerToFloat},
     {"MatMulNBits", 1, MatMulNBits},
     {"QGemm", 1, QGemm},

@@ -235,9 +235,18 @@ std::vector<Value> NodeCall::RunBody(const Graph& body, const std::vector<Value>
 
 bool NodeCall::TruthOf(const Value& value) {
   const auto known = evaluator_.KnownOf(value, /*may_fix=*/true);
-  if (known == nullptr) Refuse("which of its graphs run, or how often, depends on data");
+  if (known == nullptr) {
+    Refuse(
+        "how often it turns depends on data. Where an input of the model says so, give it a value: --value NAME=N; "
+        "else let the program around the model turn, with the body as a model of its own");
+  }
   if (known->ints.size() != 1) Reject(fmt::format("a condition of {} elements", known->ints.size()));
   return known->ints.front().Fix() != 0;
+}
+
+bool NodeCall::DecisionOn(const Value& value) {
+  const auto known = evaluator_.KnownOf(value, /*may_fix=*/true);
+  return known == nullptr ? evaluator_.Decide(ElementsOf(value)) : TruthOf(value);
 }
 
 std::shared_ptr<const KnownInts> NodeCall::KnownOf(const Value& value) const {

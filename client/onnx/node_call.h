@@ -120,6 +120,8 @@ class NodeCall {
   std::shared_ptr<const KnownInts> KnownOf(const Value& value) const;
   /// A truth that no data decides; what sizes it was made of is fixed.
   bool TruthOf(const Value& value);
+  /// The same; where data decides, each answer is a way of its own.
+  bool DecisionOn(const Value& value);
   /// The elements of a value.
   at::Tensor ElementsOf(Value value);
   /// A tensor that is the same in every call.

@@ -61,7 +61,8 @@ struct OnnxModel::State {
   Status ReadValue(const ValueInfo& info, const std::vector<double>& numbers);
   Dim SymbolOf(const std::string& name);
   /// `whole`: what elements of integers are made up as.
-  Result<Buffer> Record(std::span<const int64_t> values, std::span<const ModelSymbol> ranges, int64_t whole);
+  Result<Buffer> Record(std::span<const int64_t> values, std::span<const ModelSymbol> ranges, int64_t whole,
+                        const Way& way, Way* taken);
   void NoteRanges(const client::Recorder& recorder, const std::vector<at::Tensor>& made,
                   std::span<const ModelSymbol> ranges, Sizes& sizes) const;
 };
@@ -186,7 +187,7 @@ void OnnxModel::State::NoteRanges(const client::Recorder& recorder, const std::v
 }
 
 Result<Buffer> OnnxModel::State::Record(std::span<const int64_t> numbers, std::span<const ModelSymbol> ranges,
-                                        int64_t whole) {
+                                        int64_t whole, const Way& way, Way* taken) {
   const at::AutoGradMode no_grad(false);
   client::Recorder recorder;
   std::vector<at::Tensor> made;
@@ -210,7 +211,9 @@ Result<Buffer> OnnxModel::State::Record(std::span<const int64_t> numbers, std::s
   }
   NoteRanges(recorder, made, ranges, evaluator.sizes());
   recorder.Start();
+  evaluator.SetWay(way);
   TRY(evaluator.Run());
+  if (taken != nullptr) *taken = evaluator.taken();
   std::vector<at::Tensor> leaves, others = made;
   for (const auto& [constant, tensor] : constants.tensors) others.push_back(tensor);
   for (const ValueInfo& output : model.outputs) {
@@ -269,17 +272,18 @@ const std::vector<ModelInput>& OnnxModel::inputs() const { return state_->inputs
 const std::string& OnnxModel::arguments() const { return state_->arguments; }
 const std::string& OnnxModel::outputs() const { return state_->outputs; }
 
-Result<Buffer> OnnxModel::Record(std::span<const int64_t> values, std::span<const ModelSymbol> ranges) {
+Result<Buffer> OnnxModel::Record(std::span<const int64_t> values, std::span<const ModelSymbol> ranges,
+                                 const std::vector<bool>& way, std::vector<bool>* taken) {
   const size_t count = state_->symbols.size();
   if (values.size() != count || ranges.size() != count) {
     return Error(Code::kInvalid,
                  fmt::format("{} sizes and {} ranges for {} symbols", values.size(), ranges.size(), count));
   }
   try {
-    Result<Buffer> recording = state_->Record(values, ranges, 0);
+    Result<Buffer> recording = state_->Record(values, ranges, 0, way, taken);
     // Zeros are positions everywhere, but nothing can be divided by them.
     if (recording || recording.error().code() != Code::kInvalid) return recording;
-    Result<Buffer> again = state_->Record(values, ranges, 1);
+    Result<Buffer> again = state_->Record(values, ranges, 1, way, taken);
     return again ? std::move(again) : std::move(recording);
   } catch (const c10::Error& e) {
     return Error(Code::kInvalid, e.what_without_backtrace());

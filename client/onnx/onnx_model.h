@@ -52,8 +52,10 @@ class OnnxModel {
   const std::vector<ModelInput>& inputs() const;
 
   /// The recording (proto/graph.fbs) of one run with these values for symbols(), which holds within `ranges`, one for
-  /// each symbol. Errors name the node that failed.
-  Result<Buffer> Record(std::span<const int64_t> values, std::span<const ModelSymbol> ranges);
+  /// each symbol, and where data decides as `way` says, then always for true. `taken`: the whole way. Errors name the
+  /// node that failed.
+  Result<Buffer> Record(std::span<const int64_t> values, std::span<const ModelSymbol> ranges,
+                        const std::vector<bool>& way = {}, std::vector<bool>* taken = nullptr);
   /// Argument structure as JSON text (docs/format/export.md).
   const std::string& arguments() const;
   /// Result structure as JSON text: a dict of the outputs by name.

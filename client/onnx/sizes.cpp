@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/onnx/sizes.h"
 
+#include <algorithm>
+
 #include "base/floored.h"
 #include "client/onnx/node_error.h"
 
@@ -74,6 +76,7 @@ Int TruncDiv(const Int& a, const Int& b) {
 }
 Int Least(const Int& a, const Int& b) { return b < a ? b : a; }
 Int Largest(const Int& a, const Int& b) { return a < b ? b : a; }
+Int Maximum(const Int& a, const Int& b) { return Combined(Op::Max, a, b, false, std::max(a.seen(), b.seen())); }
 
 uint32_t Sizes::Add(Op op, int64_t a, int64_t b) {
   const auto [at, fresh] = known_.emplace(std::tuple(op, a, b), static_cast<uint32_t>(notes_.exprs.size()));

@@ -55,6 +55,8 @@ Int Mod(const Int& a, const Int& b);
 Int TruncDiv(const Int& a, const Int& b);
 Int Least(const Int& a, const Int& b);
 Int Largest(const Int& a, const Int& b);
+/// The same without asking which it is: it holds whichever is larger.
+Int Maximum(const Int& a, const Int& b);
 
 /// Integers of one run that were made of sizes, and what was found true of them, as a recording carries it
 /// (proto/graph.fbs). Lives as long as its Ints.

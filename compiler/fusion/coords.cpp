@@ -29,6 +29,35 @@ Domain::Domain(const Dims& sizes) {
   coords_.push_back(std::move(identity));
 }
 
+void Domain::Restore(Shape shape) {
+  if (shape.cuts < shape_.cuts) {
+    coords_ = std::move(uncut_[shape.cuts]);
+    uncut_.resize(shape.cuts);
+  }
+  shape_ = std::move(shape);
+}
+
+bool Domain::Cut(uint16_t var, const Dim& inner) {
+  const auto outer = shape_.extents[var].DivideExactly(inner);
+  if (!outer || has_reduced() || shape_.column == var) return false;
+  uncut_.push_back(coords_);
+  const auto added = static_cast<uint16_t>(shape_.extents.size());
+  shape_.extents[var] = *outer;
+  shape_.extents.push_back(inner);
+  shape_.reduced.push_back(false);
+  ++shape_.cuts;
+  for (Coords& coords : coords_) {
+    for (Affine& at : coords) {
+      const auto term = std::ranges::find(at.vars, var, [](const auto& entry) { return entry.first; });
+      if (term == at.vars.end()) continue;
+      const Dim coef = term->second;
+      term->second = coef * inner;
+      at.AddScaled(Affine::Var(added), coef);
+    }
+  }
+  return true;
+}
+
 bool Domain::has_reduced() const {
   return std::find(shape_.reduced.begin(), shape_.reduced.end(), true) != shape_.reduced.end();
 }
@@ -40,6 +69,19 @@ CoordsId Domain::Intern(Coords coords) {
   return static_cast<CoordsId>(coords_.size() - 1);
 }
 
+bool Domain::TakesWhole(const Affine& at, const Dim& size, std::vector<bool>& used) const {
+  if (!at.offset.is_zero() || !at.gathered.empty()) return false;
+  // From the innermost variable on, each steps over all that are within it.
+  Dim step(1);
+  for (size_t n = 0; n < at.vars.size(); ++n) {
+    const auto term = std::ranges::find(at.vars, step, [](const auto& entry) { return entry.second; });
+    if (term == at.vars.end() || IsDepth(term->first) || used[term->first]) return false;
+    used[term->first] = true;
+    step = step * shape_.extents[term->first];
+  }
+  return !at.vars.empty() && step == size;
+}
+
 bool Domain::IsOwn(CoordsId id, const Dims& sizes) const {
   const Coords& at = coords_[id];
   std::vector<bool> used(shape_.extents.size());
@@ -49,9 +91,7 @@ bool Domain::IsOwn(CoordsId id, const Dims& sizes) const {
       if (!at[k].IsZero()) return false;
       continue;
     }
-    const auto var = WholeVar(at[k]);
-    if (!var || IsDepth(*var) || used[*var] || !(shape_.extents[*var] == sizes[k])) return false;
-    used[*var] = true;
+    if (!TakesWhole(at[k], sizes[k], used)) return false;
   }
   bool all = true, kept = true, folded = false;
   for (size_t v = 0; v < used.size(); ++v) {
@@ -96,7 +136,7 @@ bool Domain::Uses(CoordsId id, uint16_t var) const {
 }
 
 bool Domain::Split(const ExprPool& pool, const Affine& index, const Dim& size, Affine& quotient, Affine& rest,
-                   DepthCut* wanted) const {
+                   WantedCut* wanted) const {
   if (size.is_zero()) return false;
   Dim highest;
   for (const auto& [var, coef] : index.vars) {
@@ -124,18 +164,18 @@ bool Domain::Split(const ExprPool& pool, const Affine& index, const Dim& size, A
   const Dim slack = size - Dim(1) - highest - rest.offset;
   if (slack.is_const() && slack.const_value() >= 0) return true;
   if (wanted == nullptr) return false;
-  // A depth that reaches beyond `size` by itself: as much of it as fits would be a variable of its own.
+  // A variable that reaches beyond `size` by itself: as much of it as fits would be a variable of its own.
   for (const auto& [var, coef] : rest.vars) {
-    if (!IsDepth(var)) continue;
+    const Dim& extent = IsDepth(var) ? pool.DepthExtent(var) : shape_.extents[var];
     const auto inner = size.DivideExactly(coef);
-    if (!inner || inner->is_one() || *inner == pool.DepthExtent(var)) continue;
-    if (pool.DepthExtent(var).DivideExactly(*inner)) *wanted = {var, *inner};
+    if (!inner || inner->is_one() || *inner == extent || !extent.DivideExactly(*inner)) continue;
+    if (IsDepth(var) || wanted->var == kNoVar) *wanted = {var, *inner};
   }
   return false;
 }
 
 std::optional<Coords> Domain::Reshaped(const ExprPool& pool, const Dims& from, const Dims& to, const Coords& at,
-                                       DepthCut* wanted) const {
+                                       WantedCut* wanted) const {
   Coords result(to.size());
   size_t i = 0, o = 0;
   while (true) {
@@ -242,7 +282,7 @@ bool Domain::TakesScan(const Dims& sizes, uint32_t axis, const Coords& at) {
 }
 
 std::optional<CoordsId> Domain::ArgCoords(const ExprPool& pool, const Expr& e, size_t arg, CoordsId id,
-                                          DepthCut* wanted) {
+                                          WantedCut* wanted) {
   const Dims& sizes = pool[e.args[arg]].sizes;
   switch (e.kind) {
     case ExprKind::kMap: {

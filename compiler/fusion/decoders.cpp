@@ -97,14 +97,14 @@ class DepthCutter {
     constexpr int kCutsMax = 4;
     for (int cuts = 0; cuts < kCutsMax; ++cuts) {
       Domain domain(lowered_.pool[id].sizes);
-      Domain::DepthCut wanted;
-      if (Follow(domain, id, domain.identity(), wanted) || wanted.var == kNoVar) return;
+      Domain::WantedCut wanted;
+      if (Follow(domain, id, domain.identity(), wanted) || wanted.var == kNoVar || !IsDepth(wanted.var)) return;
       lowered_.pool.CutDepth(id, wanted.var, wanted.inner);
     }
   }
 
   /// False: what `id` reads at `at` cannot be said, though it may be with another variable.
-  bool Follow(Domain& domain, ExprId id, CoordsId at, Domain::DepthCut& wanted) const {
+  bool Follow(Domain& domain, ExprId id, CoordsId at, Domain::WantedCut& wanted) const {
     const Expr& e = lowered_.pool[id];
     if (e.kind == ExprKind::kValue) {
       if (!domain.UsesDepth(at) || !lowered_.IsDecoded(e.value)) return true;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/fusion/windows.h"
+#include "compiler/ops/convolution.h"
 
 namespace ingot::compiler::fusion {
 namespace {
@@ -15,74 +16,114 @@ Affine At(size_t dim) { return Affine::Var(static_cast<uint16_t>(dim)); }
 
 bool HasChannelsLast(const Type& type) { return type.sizes[1].is_one() || type.strides[1].is_one(); }
 
-/// conv(x, weight, bias, stride, padding, dilation, groups)
-std::optional<Walk> WalkOf(const Rule& r, size_t dims) {
-  const std::vector<int64_t> ones(dims, 1), zeros(dims, 0);
+/// What of it lies in the image: as pooling walks.
+Walk WalkOf(const Convolution& conv) {
   Walk walk;
-  for (size_t i = 0; i < dims; ++i) {
-    const Dim& size = r.call.TypeAt(1)->sizes[2 + i];
-    if (!size.is_const() || size.const_value() < 1) return std::nullopt;
-    walk.window.push_back(size.const_value());
+  for (const ConvolvedDim& dim : conv.dims) {
+    walk.window.push_back(dim.taps);
+    walk.stride.push_back(dim.stride);
+    walk.padding.push_back(dim.padding);
+    walk.dilation.push_back(dim.dilation);
   }
-  const auto stride = IntsOfDims(r.call, 3, dims, ones), dilation = IntsOfDims(r.call, 5, dims, ones);
-  if (!stride || !dilation) return std::nullopt;
-  walk.stride = *stride;
-  walk.dilation = *dilation;
-  if (const auto named = r.call.NameAt(4)) {
-    walk.padding = zeros;
-    for (size_t i = 0; i < dims && *named == "same"; ++i) {
-      const int64_t both = walk.dilation[i] * (walk.window[i] - 1);
-      walk.padding[i] = both / 2;  // What is odd is behind.
-    }
-    return walk;
-  }
-  const auto padding = IntsOfDims(r.call, 4, dims, zeros);
-  if (!padding) return std::nullopt;
-  walk.padding = *padding;
   return walk;
 }
 
-/// Of all channels, each result: one contraction over channels and taps.
-ExprId Dense(const Rule& r, const Walk& walk, ExprId padded) {
-  const Type& weight = *r.call.TypeAt(1);
-  const Type& result = r.result();
-  ExprPool& p = r.pool;
-  const size_t dims = walk.dims();
-  std::vector<uint16_t> depths;
-  const auto fresh = [&](const Dim& extent) {
-    size_t nth = 0;
-    for (const uint16_t depth : depths) nth += p.DepthExtent(depth) == extent;
-    depths.push_back(p.DepthVar(extent, nth));
-    return Affine::Var(depths.back());
-  };
-  // Dims of the product: images, what is walked, channels.
-  Coords left(2 + dims), right(2 + dims);
-  Dims sizes = {result.sizes[0]};
-  left[0] = At(0);
-  right[0] = At(1 + dims);
-  for (size_t i = 0; i < dims; ++i) {
-    sizes.push_back(result.sizes[2 + i]);
-    left[2 + i] = TapAt(walk, i, 1 + i, 0);
-    if (walk.window[i] == 1) continue;
-    const Affine tap = fresh(weight.sizes[2 + i]);
-    left[2 + i].AddScaled(tap, Dim(walk.dilation[i]));
-    right[2 + i] = tap;
+/// The images with zeros around them, as far as all windows of a result of `sizes` reach.
+ExprId PaddedFor(const Rule& r, const Convolution& conv) {
+  Walk walk = WalkOf(conv);
+  Dims sizes = r.result().sizes;
+  for (size_t i = 0; i < conv.dims.size(); ++i) {
+    walk.window[i] += conv.dims[i].Shift();  // Of phases, which have neither steps nor distances.
+    sizes[2 + i] = *sizes[2 + i].DivideExactly(Dim(conv.dims[i].PhaseCount()));
   }
-  left[1] = right[1] = depths.empty() || !weight.sizes[1].is_one() ? fresh(weight.sizes[1]) : Affine();
-  sizes.push_back(result.sizes[1]);
-  // Vectors of columns are turned over from what lies side by side along a depth.
-  bool is_dense = false;
-  for (size_t k = 1; k < weight.rank(); ++k) {
-    is_dense |= weight.strides[k].is_one() && (right[k].vars.size() == 1);
-  }
-  if (!is_dense) return kNoExpr;
-  const ExprId product =
-      p.Contract(DType::kF32, padded, r.Tensor(1), std::move(sizes), depths, std::move(left), std::move(right));
-  Coords back = {At(0)};
-  for (size_t i = 0; i < dims; ++i) back.push_back(At(2 + i));
-  back.push_back(At(1));
-  return p.View(product, result.sizes, std::move(back));
+  return Padded(r.pool, r.Tensor(0), kNoExpr, walk, sizes);
 }
+
+/// Of all channels of its group, each result: one contraction over channels and taps.
+class Dense {
+ public:
+  Dense(const Rule& r, const Convolution& conv)
+      : r_(r), conv_(conv), weight_(*r.call.TypeAt(1)), left_(weight_.rank()), right_(weight_.rank()) {}
+
+  ExprId Make(ExprId padded) {
+    const Dims& result = r_.result().sizes;
+    const size_t in = conv_.WeightIn(), out = conv_.WeightOut();
+    const Dim groups(conv_.groups);
+    const Dim channels = *weight_.sizes[in].DivideExactly(conv_.is_transposed ? groups : Dim(1));
+    const Dim columns = *result[1].DivideExactly(groups);
+    left_[0] = Add(result[0]);
+    fine_.push_back(result[0]);
+    if (conv_.groups != 1) {
+      const Affine group = Add(groups);
+      fine_.push_back(groups);
+      left_[1].AddScaled(group, channels);
+      right_[0].AddScaled(group, conv_.is_transposed ? channels : columns);
+    }
+    const size_t column_at = fine_.size();
+    fine_.push_back(columns);
+    for (size_t i = 0; i < conv_.dims.size(); ++i) Walk(i);
+    const Affine channel = depths_.empty() || !channels.is_one() ? Depth(channels) : Affine();
+    left_[1].AddScaled(channel, Dim(1));
+    right_[in].AddScaled(channel, Dim(1));
+    // Columns come last among the dims of the product.
+    const Affine column = At(sizes_.size());
+    sizes_.push_back(columns);
+    back_.push_back(At(column_at));
+    right_[out].AddScaled(column, Dim(1));
+    // Vectors of columns are turned over from what lies side by side along a depth.
+    bool is_dense = false;
+    for (size_t k = 0; k < weight_.rank(); ++k) {
+      is_dense |= weight_.strides[k].is_one() &&
+                  std::ranges::any_of(right_[k].vars, [](const auto& term) { return IsDepth(term.first); });
+    }
+    if (!is_dense) return kNoExpr;
+    const ExprId product = r_.pool.Contract(DType::kF32, padded, r_.Tensor(1), std::move(sizes_), std::move(depths_),
+                                            std::move(left_), std::move(right_));
+    return r_.pool.Reshape(r_.pool.View(product, fine_, std::move(back_)), result);
+  }
+
+ private:
+  /// A dim of the product, which is the next of the finer dims that those of the result are cut into.
+  Affine Add(const Dim& size) {
+    sizes_.push_back(size);
+    back_.push_back(At(fine_.size()));
+    return At(sizes_.size() - 1);
+  }
+  Affine Depth(const Dim& extent) {
+    size_t nth = 0;
+    for (const uint16_t depth : depths_) nth += r_.pool.DepthExtent(depth) == extent;
+    depths_.push_back(r_.pool.DepthVar(extent, nth));
+    return Affine::Var(depths_.back());
+  }
+  void Walk(size_t i) {
+    const ConvolvedDim& dim = conv_.dims[i];
+    Affine &image = left_[2 + i], &tap = right_[2 + i];
+    const auto add = [&](const Dim& size) {
+      const Affine var = Add(size);
+      fine_.push_back(size);
+      return var;
+    };
+    image.AddScaled(add(*r_.result().sizes[2 + i].DivideExactly(Dim(dim.PhaseCount()))), Dim(dim.stride));
+    tap.offset = Dim(dim.first);
+    for (const ConvolvedDim::Phase& phase : dim.phases) {
+      const Affine var = add(Dim(phase.extent));
+      image.AddScaled(var, Dim(phase.image));
+      tap.AddScaled(var, Dim(phase.weight));
+    }
+    if (dim.taps == 1) return;
+    const Affine depth = Depth(Dim(dim.taps));
+    image.AddScaled(depth, Dim(dim.dilation));
+    tap.AddScaled(depth, Dim(dim.step));
+  }
+
+  const Rule& r_;
+  const Convolution& conv_;
+  const Type& weight_;
+  Coords left_, right_;   ///< of the padded images, of the weight, from dims of the product and depths
+  Dims sizes_, fine_;     ///< of the product; of the result, where groups and phases are dims of their own
+  Coords back_;           ///< dims of the product from those of `fine_`
+  std::vector<uint16_t> depths_;
+};
 
 /// Of each channel, its own result: one product for each tap.
 ExprId Depthwise(const Rule& r, const Walk& walk, ExprId padded) {
@@ -99,28 +140,14 @@ ExprId Depthwise(const Rule& r, const Walk& walk, ExprId padded) {
   return sum;
 }
 
-template <size_t dims>
 Results Conv(const Rule& r) {
-  const Type* x = r.call.TypeAt(0);
-  const Type* weight = r.call.TypeAt(1);
+  const auto conv = ConvolutionOf(r.call, r.why);
+  if (!conv) return {};
   const Type& result = r.result();
-  if (!x || !weight || x->rank() != dims + 2 || weight->rank() != dims + 2) return r.No("no batch of images");
-  for (const Type* type : {x, weight, &result}) {
-    if (type->dtype != DType::kF32) return r.No("PyTorch's library convolves other types than f32 faster");
-  }
-  if (!HasChannelsLast(*x) || !HasChannelsLast(result)) return r.No("channels lie apart");
-  const auto groups = r.call.IsNone(6) ? std::optional<int64_t>(1) : r.call.IntAt(6);
-  const auto walk = WalkOf(r, dims);
-  constexpr int64_t kTapsMax = 1024, kDepthwiseTapsMax = 49;
-  if (!walk || !groups || walk->Taps() > kTapsMax) return r.No("windows too wide, or that differ with the sizes");
-  const bool is_depthwise =
-      *groups != 1 && x->sizes[1] == Dim(*groups) && weight->sizes[0] == Dim(*groups) && weight->sizes[1].is_one();
-  if (*groups != 1 && !is_depthwise) return r.No("channels in groups");
-  if (is_depthwise && walk->Taps() > kDepthwiseTapsMax) return r.No("wide windows of single channels");
-  // With one channel there are no columns.
-  if (result.sizes[1].is_one()) return r.No("one channel");
-  const ExprId padded = Padded(r.pool, r.Tensor(0), kNoExpr, *walk, result.sizes);
-  const ExprId sum = is_depthwise ? Depthwise(r, *walk, padded) : Dense(r, *walk, padded);
+  if (!HasChannelsLast(*r.call.TypeAt(0)) || !HasChannelsLast(result)) return r.No("channels lie apart");
+  const ExprId padded = PaddedFor(r, *conv);
+  const ExprId sum =
+      conv->IsDepthwise(*r.call.TypeAt(1)) ? Depthwise(r, WalkOf(*conv), padded) : Dense(r, *conv).Make(padded);
   if (r.call.IsNone(2) || sum == kNoExpr) return {sum};
   Dims per_channel(result.rank() - 1, Dim(1));
   per_channel[0] = result.sizes[1];

@@ -10,6 +10,26 @@ namespace ingot::compiler::fusion {
 constexpr size_t kCoordsMax = 4;      // Places at which one value is computed in a group.
 constexpr size_t kNotOwnMax = 12;     // Members computed elsewhere than at the group's own index.
 
+/// Whether a contraction's sums are all that is behind `id`, in another order.
+static bool IsProduct(const ExprPool& pool, ExprId id) {
+  const Expr& e = pool[id];
+  if (e.kind == ExprKind::kView || e.kind == ExprKind::kReshape) return IsProduct(pool, e.args[0]);
+  return e.kind == ExprKind::kContract;
+}
+
+/// Coordinates of args[arg], for which variables of the group are cut where products have them apart: channels in
+/// groups, pixels in phases. Anything else would rather have long loops than finer ones.
+static std::optional<CoordsId> PlaceOfArg(const Lowered& lowered, Group& group, const Expr& e, size_t arg,
+                                          CoordsId at) {
+  const bool may_cut = e.kind == ExprKind::kReshape && IsProduct(lowered.pool, e.args[arg]);
+  while (true) {
+    Domain::WantedCut wanted;
+    const auto place = group.domain.ArgCoords(lowered.pool, e, arg, at, &wanted);
+    if (place || !may_cut || wanted.var == kNoVar || IsDepth(wanted.var)) return place;
+    if (!group.domain.Cut(wanted.var, wanted.inner)) return std::nullopt;
+  }
+}
+
 static bool TraceInto(const Lowered& lowered, Group& group, ExprId id, CoordsId at, Visited visited,
                       std::vector<Leaf>& leaves, std::vector<std::pair<ExprId, CoordsId>>& seen) {
   const Expr& e = lowered.pool[id];
@@ -23,7 +43,7 @@ static bool TraceInto(const Lowered& lowered, Group& group, ExprId id, CoordsId 
   }
   if (!ReadsAllIndices(lowered.pool, e, visited)) return false;
   for (size_t k = 0; k < e.args.size(); ++k) {
-    const auto arg = group.domain.ArgCoords(lowered.pool, e, k, at);
+    const auto arg = PlaceOfArg(lowered, group, e, k, at);
     if (!arg) return false;
     const Visited of_arg = VisitedOfArg(lowered.pool, e, k, visited);
     if (!TraceInto(lowered, group, e.args[k], *arg, of_arg, leaves, seen)) return false;

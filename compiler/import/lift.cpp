@@ -105,7 +105,9 @@ class Lifter {
     asked_.BeginWalk();
     lifted_.assign(exact_.value_count(), false);
     AddInputs();
-    is_stale_ = false;
+    TRY(asked_.TieInputs());
+    is_stale_ = sizes_.changed();
+    if (is_stale_) return {};
     for (const NodeId id : exact_.order()) {
       TRY(AddNode(id));
       if (is_stale_) return {};

@@ -151,4 +151,36 @@ Status RecordedSizes::NoteGuards() {
   return {};
 }
 
+Status RecordedSizes::TieInputs() {
+  const auto* all = recording_.root().size_guards();
+  const auto* exprs = recording_.root().size_exprs();
+  // Symbols and numbers alone; nullopt: it is made of others.
+  const auto plain = [&](uint32_t index) -> Result<std::optional<Dim>> {
+    if (exprs == nullptr || index >= exprs->size()) return std::optional<Dim>();
+    const proto::SizeExpr& expr = *exprs->Get(index);
+    if (expr.op() == proto::SizeOp::Number) return std::optional(Dim(expr.a()));
+    const bool is_there = expr.op() == proto::SizeOp::Size && expr.a() >= 0 &&
+                          static_cast<uint64_t>(expr.a()) < imported_.value_of.size();
+    const ValueId value = is_there ? imported_.value_of[static_cast<size_t>(expr.a())] : kNoValue;
+    if (value == kNoValue || !is_lifted_[value]) return std::optional<Dim>();
+    TRY_ASSIGN(Dim size, TensorTerm(expr));
+    return std::optional(std::move(size));
+  };
+  for (size_t i = 0; all && i < all->size(); ++i) {
+    const proto::SizeGuard& guard = *all->Get(static_cast<uint32_t>(i));
+    if (guard.relation() != proto::SizeRelation::Equal) continue;
+    TRY_ASSIGN(const auto left, plain(guard.left()));
+    TRY_ASSIGN(const auto right, plain(guard.right()));
+    // What does not hold is found with all other conditions.
+    if (!left || !right || left->is_const() || sizes_.Seen(*left) != sizes_.Seen(*right)) continue;
+    if (right->is_const()) {
+      const std::string where = guard.where() ? guard.where()->str() : "";
+      sizes_.Fix(*left - *right, fmt::format("a size of {}, at {}", right->ToText(), where));
+    } else {
+      SameSize(*left, *right);
+    }
+  }
+  return {};
+}
+
 }  // namespace ingot::compiler

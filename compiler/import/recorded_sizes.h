@@ -30,6 +30,8 @@ class RecordedSizes {
   Status Read();
   /// Terms are made anew, of the types of this walk.
   void BeginWalk() { terms_.clear(); }
+  /// Sizes of inputs that are said to be numbers, or the same one, before anything is decided for want of knowing it.
+  Status TieInputs();
   /// What integer `index` of argument `arg` was computed as; none where it is a number of the program.
   Result<std::optional<Dim>> IntAt(size_t step, size_t arg, size_t index);
   /// Has `sizes` rely on what was asked, with the answers that there were.

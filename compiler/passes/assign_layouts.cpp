@@ -6,6 +6,7 @@
 
 #include "compiler/ir/graph_builder.h"
 #include "compiler/ops/call.h"
+#include "compiler/ops/convolution.h"
 #include "compiler/ops/infer.h"
 #include "compiler/ops/ops.h"
 #include "compiler/passes/passes.h"
@@ -51,10 +52,13 @@ class Layouts {
   /// A convolution that is faster with channels innermost, be it ours or PyTorch's.
   bool IsTaken(NodeId id) const {
     const Node& node = graph_.node(id);
-    if (!IsPure(node) || !node.op.starts_with("aten.conv") || node.op.starts_with("aten.conv_")) return false;
+    if (!IsPure(node) || !IsConvolution(node)) return false;
     const Call call(graph_, node);
+    std::string_view why;
+    if (ConvolutionOf(call, why)) return true;
     const Type *x = call.TypeAt(0), *weight = call.TypeAt(1);
     const auto groups = call.IsNone(6) ? std::optional<int64_t>(1) : call.IntAt(6);
+    if (node.op.starts_with("aten.conv_transpose")) return false;
     if (!x || !weight || !groups || x->rank() < 3 || x->rank() != weight->rank()) return false;
     if (x->dtype != DType::kF32) {
       // PyTorch has no such layout of sequences, and reads beyond the channels of a pixel where they fill no vector:
@@ -73,22 +77,29 @@ class Layouts {
       graph_.SetArg(id, 0, Copy(id, x, ChannelsLast(graph_.type(x).sizes), /*is_last=*/true));
       changed_ = true;
     }
-    const ValueId w = Call(graph_, graph_.node(id)).ValueAt(1);
-    const Type& weight = graph_.type(w);
-    const bool is_depthwise = weight.sizes[1].is_one() && !graph_.type(x).sizes[1].is_one();
-    if (is_depthwise && !weight.strides[0].is_one() && weight.dtype == DType::kF32) {
-      // Each channel has its own taps: they are read as its image is, channel by channel.
-      Dims strides(weight.rank());
-      strides[0] = strides[1] = Dim(1);
-      Dim step = weight.sizes[0];
-      for (size_t k = weight.rank(); k-- > 2;) {
-        strides[k] = step;
-        step = step * weight.sizes[k];
-      }
-      graph_.SetArg(id, 1, Copy(id, w, std::move(strides), /*is_last=*/false));
-      changed_ = true;
-    }
+    LayWeight(id);
     Lay(graph_.node(id).results[0]);
+  }
+
+  /// Weights whose innermost dim is not what vectors run along. Each channel by itself has its own taps: they are read
+  /// as its image is, channel by channel. Transposed, channels that are summed over come first, and lie furthest apart.
+  void LayWeight(NodeId id) {
+    const Call call(graph_, graph_.node(id));
+    const ValueId w = call.ValueAt(1);
+    const Type& weight = graph_.type(w);
+    const bool is_depthwise = weight.sizes[1].is_one() && !call.TypeAt(0)->sizes[1].is_one();
+    const bool is_transposed = graph_.node(id).op.starts_with("aten.conv_transpose");
+    if (weight.dtype != DType::kF32 || weight.strides[0].is_one() || !(is_depthwise || is_transposed)) return;
+    Dims strides(weight.rank());
+    strides[0] = Dim(1);
+    Dim step = weight.sizes[0];
+    for (size_t k = weight.rank(); k-- > 2;) {
+      strides[k] = step;
+      step = step * weight.sizes[k];
+    }
+    strides[1] = is_depthwise ? Dim(1) : step;
+    graph_.SetArg(id, 1, Copy(id, w, std::move(strides), /*is_last=*/false));
+    changed_ = true;
   }
 
   /// A batch norm's root of the variances is taken once for each channel rather than for each element: with channels

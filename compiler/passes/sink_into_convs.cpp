@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/ir/pattern.h"
 #include "compiler/ops/call.h"
+#include "compiler/ops/convolution.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewrites.h"
 
@@ -54,6 +55,29 @@ Refusal AddByItself(Rewriter& rewriter, const Match& match) {
   return rewriter.Redefine(conv.op, std::move(args));
 }
 
+/// Half precision through f32, which is many times faster than what PyTorch does, and from which the sum is rounded
+/// once. What would stay PyTorch's stays as it is: its layouts depend on the type.
+Refusal ComputeInSingle(Rewriter& rewriter, const Match&) {
+  const Graph& graph = rewriter.graph();
+  if (graph.eager_numerics) return "numerics as eager's";
+  std::string_view why;
+  if (!ConvolutionOf(Call(graph, rewriter.root()), why, DType::kF16)) return "PyTorch convolves it";
+  std::vector<Arg> args = rewriter.root().args;
+  const auto cast = [&](const Ref& value, DType to) {
+    Type type = graph.type(value.id);
+    type.dtype = to;
+    const std::vector<Arg> of = {value, DTypeArg{to}, false, false, None{}};
+    return rewriter.builder().Typed("aten.to.dtype", of, std::move(type));
+  };
+  for (Arg& arg : args) {
+    if (const Ref* ref = std::get_if<Ref>(&arg)) arg = cast(*ref, DType::kF32);
+  }
+  Type wide = rewriter.type();
+  wide.dtype = DType::kF32;
+  const Ref sum = rewriter.builder().Typed(rewriter.root().op, std::move(args), std::move(wide));
+  return rewriter.Redefine("aten.to.dtype", {sum, DTypeArg{DType::kF16}, false, false, None{}});
+}
+
 Pattern Conv(Pattern input, Pattern bias) {
   return Op({"aten.conv1d", "aten.conv2d", "aten.conv3d"},
             {std::move(input), Tensor(), std::move(bias), Anything(), Anything(), Anything(), Anything()});
@@ -61,6 +85,21 @@ Pattern Conv(Pattern input, Pattern bias) {
 
 Pattern PaddedWith(Pattern fill) {
   return Op("aten.pad", {Tensor("x"), Anything(), Equal(Name("constant")), std::move(fill)}).As("padded").UsedOnce();
+}
+
+/// Apart from the others: that nothing was f16 is no news to anybody.
+const RewriteSet& HalfRewrites() {
+  static const auto* const set = new RewriteSet({
+      {"conv(x) in f16",
+       Op({"aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.conv1d.padding", "aten.conv2d.padding",
+           "aten.conv3d.padding", "aten.conv_transpose1d", "aten.conv_transpose2d.input",
+           "aten.conv_transpose3d.input"},
+          {Tensor(), Tensor()})
+           .AndMore()
+           .Where("f16", [](const Type& type) { return type.dtype == DType::kF16; }),
+       ComputeInSingle},
+  });
+  return *set;
 }
 
 }  // namespace
@@ -76,6 +115,10 @@ const RewriteSet& ConvRewrites() {
   return *set;
 }
 
-Result<bool> SinkIntoConvs(Graph& graph) { return ConvRewrites().Run(graph); }
+Result<bool> SinkIntoConvs(Graph& graph) {
+  TRY_ASSIGN(const bool sank, ConvRewrites().Run(graph));
+  TRY_ASSIGN(const bool widened, HalfRewrites().Run(graph));
+  return sank || widened;
+}
 
 }  // namespace ingot::compiler

@@ -75,10 +75,10 @@ class Model:
     def ints(self, *values: int) -> str:
         return self.constant(f"ints_{len(self.graph)}", torch.tensor(values, dtype=torch.int64))
 
-    def node(self, op: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes):
-        """The name of its output, or names of several."""
+    def node(self, op: str, *inputs: str, outputs: int = 1, left_out: "tuple[int, ...]" = (), domain: str = "", **attributes):
+        """The name of its output, or names of several, some of which may be left out."""
         self.count += 1
-        names = [f"{op}_{self.count}_{i}" for i in range(outputs)]
+        names = ["" if i in left_out else f"{op}_{self.count}_{i}" for i in range(outputs)]
         text = b"".join(block(1, name) for name in inputs) + b"".join(block(2, name) for name in names)
         text += block(3, f"{op}_{self.count}") + block(4, op) + (block(7, domain) if domain else b"")
         text += b"".join(block(5, attribute(key, value)) for key, value in attributes.items())

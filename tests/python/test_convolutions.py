@@ -51,9 +51,9 @@ def drawn(seed):
     groups = 1
     if depthwise:
         outputs = groups = channels
-    elif draw.random() < 0.15:
-        groups = 2
-        channels, outputs = 2 * channels, 2 * outputs
+    elif draw.random() < 0.3:
+        groups = draw.choice((2, 3, 4))
+        channels, outputs = groups * channels, groups * outputs
     window = [draw.choice((1, 2, 3, 3, 5)) for _ in range(2)]
     stride = [draw.choice((1, 1, 2, 3)) for _ in range(2)]
     dilation = [draw.choice((1, 1, 1, 2)) for _ in range(2)]
@@ -79,11 +79,46 @@ def drawn(seed):
     return run, (x, weight, bias), f"{tuple(x.shape)} by {tuple(weight.shape)}, {stride=} {padding=} {dilation=} {groups=} {tail}"
 
 
+def drawn_transposed(seed):
+    """A transposed convolution of one to three dims with random numbers."""
+    draw = random.Random(seed)
+    dims = draw.choice((1, 2, 2, 2, 3))
+    groups = draw.choice((1, 1, 1, 2, 3))
+    channels, outputs = groups * draw.choice((1, 4, 8, 20)), draw.choice((1, 2, 4, 7, 16, 20))
+    stride, padding, extra, dilation, window = [], [], [], [], []
+    for _ in range(dims):
+        step = draw.choice((1, 1, 2, 2, 2, 3, 4))
+        width = step * draw.choice((1, 2, 2, 3)) if draw.random() < 0.8 else draw.choice((1, 2, 3, 5))
+        apart = draw.choice((1, 1, 1, 2))
+        stride.append(step)
+        window.append(width)
+        dilation.append(apart)
+        padding.append(draw.choice((0, 0, step // 2, step, draw.randrange(0, 4))))
+        extra.append(draw.choice((0, 0, draw.randrange(max(step, apart)))))
+    least = [max(1, -(-(1 + 2 * p - e - d * (w - 1) - 1) // s) + 1) for p, e, d, w, s in zip(padding, extra, dilation, window, stride)]
+    sizes = [n + draw.choice((0, 1, 2, 4, 6)) for n in least]
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(draw.choice((1, 1, 2, 3)), channels, *sizes, generator=generator)
+    weight = torch.randn(channels, outputs, *window, generator=generator)
+    if dims == 2 and draw.random() < 0.3:
+        x = x.to(memory_format=torch.channels_last)
+    bias = torch.randn(groups * outputs, generator=generator) if draw.random() < 0.5 else None
+    tail = draw.choice(("none", "relu", "residual"))
+    convolve = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]
+
+    def run(x, weight, bias):
+        y = convolve(x, weight, bias, stride, padding, extra, groups, dilation)
+        return y if tail == "none" else F.relu(y) if tail == "relu" else F.relu(y + y.flip(0))
+
+    return run, (x, weight, bias), f"{tuple(x.shape)} by {tuple(weight.shape)}, {stride=} {padding=} {extra=} {dilation=} {groups=} {tail}"
+
+
 @pytest.mark.parametrize("first", range(0, 60, 10))
-def test_random_convolutions(ingot, first):
+@pytest.mark.parametrize("draws", (drawn, drawn_transposed), ids=lambda draws: draws.__name__)
+def test_random_convolutions(ingot, draws, first):
     wrong = []
     for seed in range(first, first + 10):
-        function, args, what = drawn(seed)
+        function, args, what = draws(seed)
         got, _ = served(ingot, function, args)
         if not close(got, function(*args), function(*doubled(args))):
             wrong.append(f"{seed}: {what}")
@@ -201,6 +236,56 @@ def test_other_types_are_pytorchs_with_channels_innermost(ingot, dtype):
     same(ingot, chain, args)
 
 
-def test_transposed_and_grouped_ones_stay_pytorchs(ingot):
-    same(ingot, lambda x, w: F.conv_transpose2d(x, w, None, 2), (torch.randn(1, 8, 5, 5), torch.randn(8, 4, 3, 3)))
-    same(ingot, lambda x, w: F.conv2d(x, w, groups=4), (torch.randn(1, 8, 5, 5), torch.randn(8, 2, 3, 3)))
+def aten_steps(ingot, function, args):
+    return same(ingot, function, args).variants[0]["aten_steps"]
+
+
+@pytest.mark.parametrize("window, stride, padding, extra", ((2, 2, 0, 0), (4, 2, 1, 0), (8, 4, 2, 0), (16, 8, 4, 0), (3, 1, 1, 0), (6, 3, 3, 0), (4, 2, 2, 0)))
+@pytest.mark.parametrize("groups", (1, 4))
+def test_transposed_ones_are_compiled_where_all_phases_have_as_many_taps(ingot, window, stride, padding, extra, groups):
+    weight, bias = torch.randn(32, 8, window, window), torch.randn(8 * groups)
+    args = torch.randn(2, 32, 5, 6), weight, bias
+    assert aten_steps(ingot, lambda x, w, b: F.relu(F.conv_transpose2d(x, w, b, stride, padding, extra, groups)), args) == 0
+
+
+@pytest.mark.parametrize("window, stride, padding, extra", ((3, 2, 1, 1), (5, 2, 2, 1), (4, 4, 1, 0), (2, 2, 0, 1), (2, 1, 2, 0)))
+def test_transposed_ones_of_other_phases_stay_pytorchs(ingot, window, stride, padding, extra):
+    args = torch.randn(2, 16, 5, 6), torch.randn(16, 8, window, window)
+    assert aten_steps(ingot, lambda x, w: F.conv_transpose2d(x, w, None, stride, padding, extra), args) == 1
+
+
+@pytest.mark.parametrize("groups, channels, outputs, steps", ((4, 8, 16, 0), (8, 4, 4, 0), (8, 2, 8, 1), (16, 1, 2, 1), (2, 6, 1, 1)))
+def test_groups_are_compiled_where_they_have_channels_enough(ingot, groups, channels, outputs, steps):
+    args = torch.randn(2, groups * channels, 7, 6), torch.randn(groups * outputs, channels, 3, 3), torch.randn(groups * outputs)
+    assert aten_steps(ingot, lambda x, w, b: F.silu(F.conv2d(x, w, b, 2, 1, 1, groups)), args) == steps
+
+
+def test_one_template_for_groups_and_phases_of_all_sizes(ingot):
+    model = torch.nn.Sequential(torch.nn.Conv2d(8, 32, 3, 1, 1, groups=2), torch.nn.ReLU(), torch.nn.ConvTranspose2d(32, 16, 4, 2, 1), torch.nn.ReLU(),
+                                torch.nn.ConvTranspose2d(16, 16, 2, 2, groups=2), torch.nn.Conv2d(16, 4, 1)).eval()
+    step = ingot.compile(model, wait=True, on_unsupported="error")
+    for batch, height, width in ((2, 8, 8), (3, 10, 7), (2, 9, 13), (5, 1, 4), (1, 8, 8)):
+        x = torch.randn(batch, 8, height, width)
+        for _ in range(3):
+            got = step(x)
+        want = model(x)
+        assert torch.allclose(got, want, atol=1e-5, rtol=1e-5) and got.stride() == want.stride(), (batch, height, width)
+    assert max(v["aten_steps"] for v in step.variants) == 0, step.as_text("plan")
+    assert len(step.variants) <= 3
+
+
+def test_what_lies_outside_an_image_reaches_nothing_transposed(ingot):
+    x, weight = torch.randn(1, 16, 5, 5), torch.randn(16, 8, 4, 4)
+    x[0, :, 0] = float("inf")
+    x[0, 3, 4, 4] = float("nan")
+    got, step = served(ingot, lambda x, w: F.conv_transpose2d(x, w, None, 2, 1), (x, weight))
+    want = F.conv_transpose2d(x, weight, None, 2, 1)
+    assert torch.equal(got.isfinite(), want.isfinite()), step.as_text("plan")
+
+
+def test_half_precision_is_computed_in_single(ingot):
+    half = torch.float16
+    x, weight, bias = torch.randn(2, 16, 9, 7).to(half), torch.randn(20, 16, 3, 3).to(half) / 8, torch.randn(20).to(half)
+    assert aten_steps(ingot, lambda x, w, b: F.relu(F.conv2d(x, w, b, 1, 1)), (x, weight, bias)) == 0
+    assert aten_steps(ingot, lambda x, w: F.conv2d(x, w, None, 2, 1, 1, 16), (x, torch.randn(16, 1, 3, 3).to(half))) == 0
+    assert aten_steps(ingot, lambda x, w: F.conv_transpose2d(x, w, None, 2), (x, torch.randn(16, 8, 2, 2).to(half))) == 0

@@ -208,7 +208,7 @@ def test_results_are_tensors_of_their_own(tmp_path):
     assert loaded(x)["c"].tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("op, domain, words", [("NonZero", "", "(NonZero, opset 17): no rule"), ("GroupQueryAttention", "com.microsoft", "(GroupQueryAttention of com.microsoft)"),
+@pytest.mark.parametrize("op, domain, words", [("NonZero", "", "(NonZero, opset 17): no rule"), ("SparseAttention", "com.microsoft", "(SparseAttention of com.microsoft)"),
                                                ("RandomNormalLike", "", "docs/onnx.md")])
 def test_what_has_no_rule_is_named(tmp_path, op, domain, words):
     model = Model()

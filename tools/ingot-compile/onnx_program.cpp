@@ -18,11 +18,16 @@ using compiler::Graph;
 using onnx::ModelInput;
 using onnx::ModelSymbol;
 using Sizes = std::vector<int64_t>;
+using Way = std::vector<bool>;   ///< the truths of conditions that data decides
 
 /// Graphs of one file: ways that sizes of 1, odd sizes and the like take.
 constexpr size_t kGraphsMax = 8;
 /// Symbols of which each combination of 1 and other sizes is tried.
 constexpr size_t kCombinedMax = 3;
+/// Graphs more for each size that may be 0: where it is that, and where it is 1, all of these combinations.
+constexpr size_t kWaysOfEmpty = 2 << kCombinedMax;
+/// Ways that data decides: each is a graph for all sizes.
+constexpr size_t kWaysMax = 8;
 /// Where samples begin, the smallest first: runs at small sizes are quick, but a convolution net needs larger ones.
 constexpr int64_t kScales[] = {5, 37, 224, 517};
 
@@ -62,18 +67,25 @@ class OnnxGraphMaker {
     }
     range.min = choice.min;
     range.max = choice.max;
+    if (choice.min == 0 && choice.max != 0) may_be_empty_.push_back(symbol);
     return {};
   }
 
   Result<std::vector<ProgramGraph>> Make() {
     TRY_ASSIGN(const Sizes first, MakeFirst());
+    // The other answers of each condition that data decides, at the same sizes; those found by them join the list.
+    for (size_t i = 0; i < ways_.size(); ++i) TRY(AddTurns(i, first));
     if (ranges_.empty() || !IsOpen()) return std::move(graphs_);
+    const size_t most = ways_.size() * (kGraphsMax + kWaysOfEmpty * may_be_empty_.size());
     for (const Sizes& sample : OtherSamples(first)) {
-      // Where the model does not run, no call is served.
-      Result<Buffer> recording = model_.Record(sample, ranges_);
-      if (!recording) continue;
-      TRY_ASSIGN(const bool is_known, IsKnown(*recording, sample));
-      if (!is_known && graphs_.size() < kGraphsMax) TRY(Add(*recording, sample));
+      for (const Way& way : std::vector<Way>(ways_)) {
+        // Where the model does not run, no call is served.
+        Way taken;
+        Result<Buffer> recording = model_.Record(sample, ranges_, way, &taken);
+        if (!recording) continue;
+        TRY_ASSIGN(const bool is_known, IsKnown(*recording, sample, taken));
+        if (!is_known && graphs_.size() < most) TRY(Add(*recording, sample, taken));
+      }
     }
     return std::move(graphs_);
   }
@@ -113,14 +125,37 @@ class OnnxGraphMaker {
     return values;
   }
 
+  /// The ways that part from a known one where the run that found it was free to decide.
+  Status AddTurns(size_t number, const Sizes& first) {
+    const Way way = ways_[number];
+    for (size_t i = free_from_[number]; i < way.size(); ++i) {
+      if (ways_.size() == kWaysMax) {
+        return Error(Code::kUnsupported, fmt::format("more than {} ways that data decides; a condition that is an "
+                                                     "input of the model may be given a value: --value NAME=0",
+                                                     kWaysMax));
+      }
+      Way other(way.begin(), way.begin() + static_cast<ptrdiff_t>(i));
+      other.push_back(!way[i]);
+      Way taken;
+      TRY_ASSIGN(const Buffer recording, model_.Record(first, ranges_, other, &taken));
+      TRY(Add(recording, first, taken));
+      ways_.push_back(std::move(taken));
+      free_from_.push_back(i + 1);
+    }
+    return {};
+  }
+
   Result<Sizes> MakeFirst() {
     std::optional<Error> why;
     Sizes tried;
     for (const int64_t scale : kScales) {
       const Sizes sample = Sample(scale, 0, 2);
-      Result<Buffer> recording = model_.Record(sample, ranges_);
+      Way taken;
+      Result<Buffer> recording = model_.Record(sample, ranges_, {}, &taken);
       if (recording) {
-        TRY(Add(*recording, sample));
+        TRY(Add(*recording, sample, taken));
+        ways_.push_back(std::move(taken));
+        free_from_.push_back(0);
         TRY(CheckOpen());
         return sample;
       }
@@ -162,15 +197,29 @@ class OnnxGraphMaker {
     const size_t count = std::min(ranges_.size(), kCombinedMax);
     for (uint64_t which = 1; which < uint64_t{1} << count; ++which) add_ones(which);
     for (size_t i = count; i < ranges_.size(); ++i) add_ones(uint64_t{1} << i);
+    // Nothing or one of what may be empty, where each of the first sizes is 1 or not: a cache, and its first token.
+    for (const size_t empty : may_be_empty_) {
+      for (uint64_t which = 0; which < kWaysOfEmpty / 2; ++which) {
+        Sizes sample = first;
+        for (size_t i = 0; i < sample.size(); ++i) {
+          if ((which >> i & 1) != 0 && takes(i, 1)) sample[i] = 1;
+        }
+        for (const int64_t size : {0, 1}) {
+          sample[empty] = size;
+          if (takes(empty, size) && std::ranges::find(samples, sample) == samples.end()) samples.push_back(sample);
+        }
+      }
+    }
     return samples;
   }
 
-  Status Add(Bytes recording, const Sizes& sample) {
+  Status Add(Bytes recording, const Sizes& sample, const Way& way) {
     TRY_ASSIGN(const Graph exact, compiler::ImportRecording(recording));
     Result<compiler::Lifted> lifted = compiler::Lift(recording);
     if (!lifted && lifted.error().code() != Code::kUnsupported) return std::move(lifted).error();
     if (!lifted) {
       graphs_.push_back({exact, {}, {}, ""});
+      way_of_.push_back(way);
       why_fixed_ = lifted.error().message();
       return {};
     }
@@ -186,6 +235,7 @@ class OnnxGraphMaker {
     // One that serves these sizes alone.
     if (made.symbols.empty()) return Error(Code::kInternal, fmt::format("no symbols at [{}]", fmt::join(sample, ", ")));
     graphs_.push_back(std::move(made));
+    way_of_.push_back(way);
     return {};
   }
 
@@ -204,9 +254,11 @@ class OnnxGraphMaker {
   }
 
   /// Whether a graph that is there serves these sizes. One that does has to be what was recorded.
-  Result<bool> IsKnown(Bytes recording, const Sizes& sample) const {
+  Result<bool> IsKnown(Bytes recording, const Sizes& sample, const Way& way) const {
     TRY_ASSIGN(const Graph exact, compiler::ImportRecording(recording));
-    for (const ProgramGraph& made : graphs_) {
+    for (size_t number = 0; number < graphs_.size(); ++number) {
+      const ProgramGraph& made = graphs_[number];
+      if (way_of_[number] != way) continue;
       if (made.graph.symbols.empty()) {
         if (compiler::GraphDigest(made.graph) == compiler::GraphDigest(exact)) return true;
         continue;
@@ -235,7 +287,11 @@ class OnnxGraphMaker {
 
   onnx::OnnxModel& model_;
   std::vector<ModelSymbol> ranges_;
+  std::vector<size_t> may_be_empty_;  ///< symbols that the caller has said to begin at 0
   std::vector<ProgramGraph> graphs_;
+  std::vector<Way> way_of_;  ///< by graph: how data decided
+  std::vector<Way> ways_;  ///< all that there are
+  std::vector<size_t> free_from_;  ///< by way: from which condition on its other answers are still to be tried
   std::string why_fixed_;
 };
 
