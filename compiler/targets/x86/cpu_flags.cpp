@@ -81,7 +81,10 @@ Result<x86::VectorUnit> x86::UnitOf(const TargetSpec& target) {
     const auto has = [&](const char* name) {
       return std::ranges::find(target.features, name) != target.features.end();
     };
-    return VectorUnit{64, true, has("avx512_bf16"), has("avx512_bf16"), has("avx512_vnni")};
+    VectorUnit unit{64, true, has("avx512_bf16"), has("avx512_bf16"), has("avx512_vnni")};
+    unit.tiles_bf16 = has("amx_tile") && has("amx_bf16");
+    unit.tiles_i8 = has("amx_tile") && has("amx_int8");
+    return unit;
   }
   return Error(Code::kUnsupported,
                "no code generation for target level \"" + target.level + "\"; use x86-64-v3, x86-64-v4 or reference");
