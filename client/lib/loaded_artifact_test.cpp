@@ -15,6 +15,7 @@
 
 #include "base/filesystem.h"
 #include "base/temp_dir.h"
+#include "client/lib/cpu_features.h"
 #include "client/lib/elf_check.h"
 #include "client/lib/manifest_check.h"
 #include "client/lib/named_code.h"
@@ -223,6 +224,29 @@ TEST(LoadedArtifact, RefusesCodeForAnotherProcessorAndAnotherAbi) {
   artifact = LoadedArtifact::Open(Bytes(symbol));
   ASSERT_FALSE(artifact);
   EXPECT_EQ(artifact.error().code(), Code::kCorrupt);
+}
+
+// Linux gives tile registers to processes that ask, and may refuse them where the processor has them.
+TEST(AdmitCpuFeatures, AsksForTileRegistersWhereCodeUsesThem) {
+  const FeatureSet available = {"amx_bf16", "amx_tile", "avx2"};
+  int asked = 0, answer = EPERM;
+  TilePermission tiles([&](int, uint64_t) {
+    ++asked;
+    return answer;
+  });
+  EXPECT_TRUE(AdmitCpuFeatures({"avx2"}, available, tiles));
+  EXPECT_EQ(asked, 0);
+  const Status lacking = AdmitCpuFeatures({"amx_int8", "amx_tile", "avx2"}, available, tiles);
+  EXPECT_THAT(lacking.error().message(), HasSubstr("made for a CPU with amx_int8"));
+  EXPECT_EQ(asked, 0);
+  const Status refused = AdmitCpuFeatures({"amx_bf16", "amx_tile", "avx2"}, available, tiles);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Code::kIncompatible);
+  EXPECT_THAT(refused.error().message(), HasSubstr("amx-refused: "));
+  answer = 0;
+  EXPECT_TRUE(AdmitCpuFeatures({"amx_bf16", "amx_tile", "avx2"}, available, tiles));
+  EXPECT_TRUE(AdmitCpuFeatures({"amx_bf16", "amx_tile", "avx2"}, available, tiles));
+  EXPECT_EQ(asked, 2);
 }
 
 // Every number of a manifest may be wrong; whatever is accepted must name things that exist.

@@ -149,6 +149,226 @@ TEST(TileRegisters, MultiplyAtRandom) {
   }
 }
 
+/// Rows of bf16, in groups that have a scale each or not, times columns that `decode` makes of elements in groups that
+/// have one, and zero points besides.
+struct Groups {
+  int64_t rows = 16, columns = 16, groups = 1, size = 32;
+  bool halves = false;      ///< of the right operand, a byte has an element of each half of a group
+  bool has_zeros = false;   ///< a zero point for each group of a column
+  bool scales_rows = false; ///< the left operand has a scale for each row, and for each group
+};
+
+std::string TextOf(const Groups& g) {
+  const int64_t parts = g.halves ? 2 : 1, lanes = g.size / parts, depth = g.groups * g.size;
+  std::string text = fmt::format(
+      "kernel groups symbols 0 {{\n  param p0: in bf16[{}]\n  param p1: in {}[{}]\n  param p2: in f32[{}]\n"
+      "  param p3: in u8[{}]\n  param p4: in f32[{}]\n  param p5: in f32[{}]\n  param p6: out f32[{}]\n"
+      "  buffer b0: f32[{}]\n  rows [{}]\n  contract [{}, {}, {}, {}] into b0 {{\n",
+      g.rows * depth, g.halves ? "u8" : "i8", g.columns * g.groups * lanes, g.columns * g.groups, g.columns * g.groups,
+      g.rows, g.rows * g.groups, g.rows * g.columns, g.columns, g.rows, g.columns, g.groups, parts, lanes);
+  int next = 0;
+  const auto add = [&](std::string_view what) {
+    text += fmt::format("    %{} = {}\n", next, what);
+    return next++;
+  };
+  int left = add(fmt::format("load p0 [{}*i0 + {}*k0 + {}*k1 + k2] : bf16", depth, g.size, lanes));
+  left = add(fmt::format("cast %{} : f32", left));
+  if (g.scales_rows) {
+    const int of_row = add("load p4 [i0] : f32");
+    left = add(fmt::format("mul %{}, %{} : f32", left, of_row));
+    const int of_group = add(fmt::format("load p5 [{}*i0 + k0] : f32", g.groups));
+    left = add(fmt::format("mul %{}, %{} : f32", of_group, left));
+  }
+  int right = add(fmt::format("load p1 [{}*j + {}*k0 + k2] : {}", g.groups * lanes, lanes, g.halves ? "u8" : "i8"));
+  if (g.halves) {
+    const int by = add("index [4*k1] : i64");
+    const int shift = add(fmt::format("cast %{} : u8", by));
+    right = add(fmt::format("shr %{}, %{} : u8", right, shift));
+    const int mask = add("const 15 : u8");
+    right = add(fmt::format("and %{}, %{} : u8", right, mask));
+  }
+  right = add(fmt::format("cast %{} : f32", right));
+  if (g.has_zeros) {
+    int zero = add(fmt::format("load p3 [{}*j + k0] : u8", g.groups));
+    // Of four bits, as what they are taken from.
+    const int mask = add("const 15 : u8");
+    zero = add(fmt::format("and %{}, %{} : u8", zero, mask));
+    zero = add(fmt::format("cast %{} : f32", zero));
+    right = add(fmt::format("sub %{}, %{} : f32", right, zero));
+  }
+  const int scale = add(fmt::format("load p2 [{}*j + k0] : f32", g.groups));
+  right = add(fmt::format("mul %{}, %{} : f32", right, scale));
+  add(fmt::format("reduce_dot %{}, %{} : f32", left, right));
+  text +=
+      fmt::format("  }}\n  loop [{0}] {{\n    %{1} = load b0 [j] : f32\n    store p6 [{0}*i0 + j] = %{1}\n  }}\n}}\n",
+                  g.columns, next);
+  return text;
+}
+
+TEST(TileRegisters, ScaleGroupsOfWhatTheyMultiply) {
+  // Groups that fill tiles and that do not, in one piece of the first k and in several, one group, and none.
+  constexpr Groups kGroups[] = {{16, 16, 3, 32},  {33, 40, 4, 20},  {40, 33, 2, 128}, {20, 17, 1, 64},
+                                {17, 20, 40, 32}, {32, 64, 9, 160}, {16, 70, 20, 64}, {18, 20, 0, 32}};
+  for (Groups groups : kGroups) {
+    for (const unsigned form : {0U, 1U, 2U, 3U, 4U, 6U, 7U}) {
+      groups.halves = (form & 1U) != 0;
+      groups.has_zeros = (form & 2U) != 0;
+      groups.scales_rows = (form & 4U) != 0;
+      const auto kernel = loop::Parse(TextOf(groups));
+      ASSERT_TRUE(kernel) << kernel.error().ToText();
+      const double slack = 2e-3 * static_cast<double>(groups.groups * groups.size);
+      ExpectTilesAgree(*kernel, {}, 3 + form, slack, groups.groups > 0);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+/// Attention of bf16 of which each row sees the keys before its own: scores are products of tiles, and their weights,
+/// which are of f32, are not.
+TEST(TileRegisters, MultiplyWithinTheReachOfRows) {
+  constexpr std::string_view kText = R"(kernel attention symbols 2 {
+  param p0: in bf16[64*s0]
+  param p1: in bf16[32*s1]
+  param p2: in bf16[32*s1]
+  param p3: out f32[64*s0]
+  buffer b0: f32[s1]
+  buffer b1: f32[32]
+  rows [2, s0]
+  row {
+    %0 = index [i1 + (-20)] : i64
+    %1 = index [i1 + 1] : i64
+  }
+  contract [s1, 32] into b0 over j [%0, %1) {
+    %2 = load p0 [(32*s0)*i0 + 32*i1 + k] : bf16
+    %3 = cast %2 : f32
+    %4 = load p1 [32*j + k] : bf16
+    %5 = cast %4 : f32
+    %6 = reduce_dot %3, %5 : f32
+  }
+  loop [s1] over j [%0, %1) {
+    %7 = load b0 [j] : f32
+    %8 = reduce_max_number %7 : f32
+  }
+  loop [s1] over j [%0, %1) {
+    %9 = load b0 [j] : f32
+    %10 = sub %9, %8 : f32
+    %11 = exp %10 : f32
+    store b0 [j] = %11
+    %13 = reduce_sum %11 : f32
+  }
+  contract [32, s1] into b1 over k [%0, %1) {
+    %14 = load b0 [k] : f32
+    %15 = load p2 [j + 32*k] : bf16
+    %16 = cast %15 : f32
+    %17 = reduce_dot %14, %16 : f32
+  }
+  loop [32] {
+    %18 = load b1 [j] : f32
+    %19 = const 1 : f32
+    %20 = max %13, %19 : f32
+    %21 = div %18, %20 : f32
+    store p3 [(32*s0)*i0 + 32*i1 + j] = %21
+  }
+}
+)";
+  const auto kernel = loop::Parse(kText);
+  ASSERT_TRUE(kernel) << kernel.error().ToText();
+  for (const auto& [rows, keys] : {std::pair{16, 16}, {40, 70}, {100, 90}, {150, 20}, {5, 30}}) {
+    ExpectTilesAgree(*kernel, {rows, keys}, 5, 1e-3, rows >= 16);
+    if (HasFailure()) return;
+    if (rows < 16) continue;
+    const Dim known[] = {Dim(rows), Dim(keys)};
+    ExpectTilesAgree(loop::Substitute(*kernel, known), {}, 6, 1e-3);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(TileRegisters, MultiplyAtSizesKnownLater) {
+  constexpr std::string_view kText = R"(kernel product symbols 3 {
+  param p0: in bf16[s0*s2]
+  param p1: in bf16[s1*s2]
+  param p2: out f32[s0*s1]
+  buffer b0: f32[s1]
+  rows [s0]
+  contract [s1, s2] into b0 {
+    %0 = load p0 [(s2)*i0 + k] : bf16
+    %1 = cast %0 : f32
+    %2 = load p1 [(s2)*j + k] : bf16
+    %3 = cast %2 : f32
+    %4 = reduce_dot %1, %3 : f32
+  }
+  loop [s1] {
+    %5 = load b0 [j] : f32
+    store p2 [(s1)*i0 + j] = %5
+  }
+}
+)";
+  const auto kernel = loop::Parse(kText);
+  ASSERT_TRUE(kernel) << kernel.error().ToText();
+  for (const auto& [rows, columns, depth] : {std::tuple{1, 20, 40},
+                                             {15, 20, 40},
+                                             {16, 33, 1},
+                                             {17, 1, 999},
+                                             {256, 40, 64},
+                                             {270, 100, 33},
+                                             {300, 97, 70},
+                                             {16, 16, 0}}) {
+    const std::vector<int64_t> sizes = {rows, columns, depth};
+    ExpectTilesAgree(*kernel, sizes, 5, 1e-5 * depth, rows >= 16 && depth > 0);
+    if (HasFailure()) return;
+  }
+}
+
+/// The kernel's value that is stored, as an instruction of the block that contracts.
+bool Fits(std::string_view value) {
+  const std::string text = fmt::format(R"(kernel fits symbols 0 {{
+  param p0: in u8[64]
+  param p1: in i8[64]
+  param p2: in bf16[64]
+  param p3: in f16[64]
+  param p4: in f32[64]
+  param p5: in f8e4m3[64]
+  param p6: out f32[64]
+  rows [1]
+  loop [64] {{
+    %0 = load p0 [j] : u8
+    %1 = load p1 [j] : i8
+    %2 = load p2 [j] : bf16
+    %3 = load p3 [j] : f16
+    %4 = load p4 [j] : f32
+    %5 = load p5 [j] : f8e4m3
+    %6 = cast %0 : f32
+    %7 = cast %1 : f32
+    %8 = const 15 : u8
+    %9 = and %0, %8 : u8
+    %10 = cast %9 : f32
+    %11 = const 8 : f32
+    %12 = const 0.3 : f32
+    %13 = cast %0 : i32
+    %14 = cast %1 : i32
+    {}
+    store p6 [j] = %15
+  }}
+}}
+)",
+                                       fmt::format("%15 = {} : f32", value));
+  const auto kernel = loop::Parse(text);
+  EXPECT_TRUE(kernel) << kernel.error().ToText() << text;
+  return kernel && x86::FitsBF16(*kernel, 15);
+}
+
+TEST(TileForm, TakesWhatBF16HoldsExactly) {
+  // 8 bits and a sign hold all whole numbers up to 256.
+  for (const char* fits : {"cast %0", "cast %1", "cast %2", "cast %5", "sub %10, %11", "const 1.5", "sub %6, %6",
+                           "cast %9", "sub %7, %11", "cast %13"}) {
+    EXPECT_TRUE(Fits(fits)) << fits;
+  }
+  for (const char* does_not : {"cast %3", "add %4, %4", "sub %10, %12", "const 0.3", "add %6, %6", "sub %6, %7",
+                               "mul %6, %7", "exp %10", "add %6, %11"}) {
+    EXPECT_FALSE(Fits(does_not)) << does_not;
+  }
+}
+
 /// What the emulator does with one row and column of factors.
 TEST(TileEmulator, TakesDenormalsForZeroAndRoundsEachProduct) {
   const x86::TileFunctions& tiles = TileEmulator::Functions();

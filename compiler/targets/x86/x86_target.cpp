@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "base/tile_permission.h"
 #include "compiler/loop/contraction.h"
 #include "compiler/loop/text.h"
 #include "compiler/targets/x86/backend.h"
@@ -106,12 +107,15 @@ class X86Target : public Target {
     if (!host || (host->level != spec_.level && host->level != "x86-64-v4")) {
       return Error(Code::kUnsupported, "this machine does not run " + spec_.level);
     }
+    bool has_tiles = false;
     for (const Object& object : objects) {
       for (const std::string& feature : object.features) {
+        has_tiles |= IsOfTiles(feature);
         if (std::ranges::binary_search(host->features, feature)) continue;
         return Error(Code::kUnsupported, "this machine has no " + feature);
       }
     }
+    if (has_tiles) TRY(TilePermission::OfThisProcess().Get());
     TRY_ASSIGN(std::unique_ptr<Jit> jit, Jit::Create());
     return std::unique_ptr<Runner>(std::move(jit));
   }
