@@ -167,12 +167,14 @@ inline bool HasTiles(const loop::Schedule& schedule) {
   return std::ranges::any_of(schedule.contractions, [](const auto& one) { return one.turned.by_tiles; });
 }
 
-/// A kernel compiled for each of TestTargets(), and with emulated tile registers where it has a use for them
-/// as well.
+/// A kernel compiled for each of TestTargets(), and with emulated tile registers where it has a use for them.
 class TestKernel {
  public:
-  explicit TestKernel(loop::Kernel kernel) : kernel_(std::move(kernel)) {
-    for (const TargetSpec& target : TestTargets()) compiled_.emplace_back(kernel_, target);
+  enum class For : uint8_t { kAll, kTiles };
+  explicit TestKernel(loop::Kernel kernel, For targets = For::kAll) : kernel_(std::move(kernel)) {
+    if (targets == For::kAll) {
+      for (const TargetSpec& target : TestTargets()) compiled_.emplace_back(kernel_, target);
+    }
     if (!TileTarget()) return;
     const auto target = Target::Make(*TileTarget());
     if (!target || !HasTiles((*target)->BestSchedule(kernel_))) return;

@@ -52,7 +52,6 @@ constexpr int64_t kTurnedStepsMax = 4 * kTurnedDepth;
 constexpr int64_t kTurnedRowsMin = 16;
 // Of tile registers: two and two rows and columns of tiles, or four columns where one tile has all rows. Packing is
 // shared by more rows, since multiplying takes less; a panel is as large as half the first cache.
-constexpr int64_t kTileRows = 16;
 constexpr int64_t kTileTaskRows = 256;
 constexpr int64_t kTilePanelBytes = 32 << 10;
 // The same of windows: tasks of many rows turn over less often, tasks of few are more.
@@ -80,9 +79,11 @@ guards::Dim StepsBehindFirst(const loop::Block& block) {
 /// The same by tile registers, for tasks that have rows enough to fill one.
 loop::ContractionSchedule::Turned TurnedByTiles(const loop::Block& block, int64_t rows, const TileForm& form) {
   loop::ContractionSchedule::Turned turned;
-  if (rows != 0 && rows < kTileRows) return turned;
-  turned.rows = rows == kTileRows ? kTileRows : 2 * kTileRows;
-  turned.columns = rows == kTileRows ? 4 : 2;
+  if (rows != 0 && rows < kTileRowsMin) return turned;
+  constexpr unsigned kRowsOfTile = 16;
+  const bool is_one = rows == kRowsOfTile;
+  turned.rows = is_one ? kRowsOfTile : 2 * kRowsOfTile;
+  turned.columns = is_one ? 4 : 2;
   const int64_t steps_max = kTilePanelBytes / (turned.columns * 64) * form.together();
   const guards::Dim depth = block.Depth();
   if (block.depths.size() > 1) {
@@ -97,7 +98,7 @@ loop::ContractionSchedule::Turned TurnedByTiles(const loop::Block& block, int64_
   } else {
     turned.depth = depth.is_const() && depth.const_value() <= steps_max ? 0 : steps_max;
   }
-  turned.from = rows != 0 ? 1 : kTileRows;
+  turned.from = rows != 0 ? 1 : kTileRowsMin;
   turned.by_tiles = true;
   return turned;
 }

@@ -120,12 +120,13 @@ class X86Target : public Target {
     return std::unique_ptr<Runner>(std::move(jit));
   }
 
-  /// oneDNN has tiles (AMX) for many rows of bf16, sixteen times as wide as anything here.
+  /// oneDNN has tile registers (AMX) for many rows of bf16, sixteen times as wide as vectors.
   bool TakesProduct(guards::DType dtype, const Dim& rows) const override {
     constexpr int64_t kFewRows = 8;
     const bool is_few = rows.is_const() && rows.const_value() <= kFewRows;
     const bool has_tiles = std::ranges::find(spec_.features, "amx_bf16") != spec_.features.end();
-    return is_few || dtype != guards::DType::kBF16 || !has_tiles;
+    if (is_few || dtype != guards::DType::kBF16 || !has_tiles) return true;
+    return unit_.tiles_bf16 && (!rows.is_const() || rows.const_value() >= kTileRowsMin);
   }
 
   guards::Dims ShortExtents(const loop::Kernel& kernel) const override { return LaneExtents(kernel); }
