@@ -50,9 +50,10 @@ constexpr int64_t kColumnBytesOfFewRows = 1024;
 constexpr int64_t kTurnedDepth = 256;
 constexpr int64_t kTurnedStepsMax = 4 * kTurnedDepth;
 constexpr int64_t kTurnedRowsMin = 16;
-// Of tile registers: two and two rows and columns of tiles, or four columns where one tile has all rows. Packing is
-// shared by more rows, since multiplying takes less; a panel is as large as half the first cache.
-constexpr int64_t kTileTaskRows = 256;
+// Of tile registers: multiplying takes so little that packing must be shared by many rows, but for columns so few that
+// threads share rows. A panel of 32 columns fits the first cache. By counting instructions, not measured.
+constexpr int64_t kTileTaskRows = 512;
+constexpr int64_t kTileTaskRowsOfNarrow = 256;
 constexpr int64_t kTilePanelBytes = 32 << 10;
 // The same of windows: tasks of many rows turn over less often, tasks of few are more.
 constexpr int64_t kWindowRowTile = 192;
@@ -101,6 +102,13 @@ loop::ContractionSchedule::Turned TurnedByTiles(const loop::Block& block, int64_
   turned.from = rows != 0 ? 1 : kTileRowsMin;
   turned.by_tiles = true;
   return turned;
+}
+
+/// Rows of a task, at most, whose columns are turned over.
+int64_t TurnedTaskRows(const loop::Block& block, const loop::ContractionSchedule& tile) {
+  if (!tile.turned.by_tiles) return kTurnedRowTile;
+  const bool is_narrow = block.extent.is_const() && block.extent.const_value() <= kNarrowColumns;
+  return is_narrow ? kTileTaskRowsOfNarrow : kTileTaskRows;
 }
 
 /// Sums over few steps cost more to fold over the lanes than to make, as sums of pairs do, and what is decoded for each
@@ -317,8 +325,7 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
       is_along_columns = true;
       const bool is_window = GoesByWindows(kernel, *loop::ContractionOf(kernel, block));
       has_windows |= is_window;
-      const int64_t most = tile.turned.by_tiles ? kTileTaskRows : kTurnedRowTile;
-      most_rows = std::max(most_rows, is_window ? kWindowRowTile : most);
+      most_rows = std::max(most_rows, is_window ? kWindowRowTile : TurnedTaskRows(block, tile));
     }
     schedule.contractions.push_back(tile);
   }
