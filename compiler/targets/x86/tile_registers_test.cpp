@@ -236,8 +236,8 @@ std::string TextOf(const Groups& g) {
 
 TEST(TileRegisters, ScaleGroupsOfWhatTheyMultiply) {
   // Groups that fill tiles and that do not, in one piece of the first k and in several, one group, and none.
-  constexpr Groups kGroups[] = {{16, 16, 3, 32},  {33, 40, 4, 20},  {40, 33, 2, 128}, {20, 17, 1, 64},
-                                {17, 20, 40, 32}, {32, 64, 9, 160}, {16, 70, 20, 64}, {18, 20, 0, 32}};
+  constexpr Groups kGroups[] = {{16, 16, 3, 32},  {33, 40, 4, 20},  {40, 33, 2, 128}, {20, 17, 1, 64}, {17, 20, 40, 32},
+                                {32, 64, 9, 160}, {16, 70, 20, 64}, {18, 20, 0, 32},  {19, 9, 2, 640}};
   for (Groups groups : kGroups) {
     for (const unsigned form : {0U, 1U, 2U, 3U, 4U, 6U, 7U}) {
       groups.halves = (form & 1U) != 0;
@@ -249,6 +249,37 @@ TEST(TileRegisters, ScaleGroupsOfWhatTheyMultiply) {
       ExpectTilesAgree(*kernel, {}, 3 + form, slack, groups.groups > 0);
       if (HasFailure()) return;
     }
+  }
+}
+
+TEST(TileRegisters, ScaleGroupsWhoseNumberIsKnownLater) {
+  constexpr std::string_view kText = R"(kernel groups symbols 2 {
+  param p0: in bf16[48*s0*s1]
+  param p1: in i8[1920*s1]
+  param p2: in f32[40*s1]
+  param p3: out f32[40*s0]
+  buffer b0: f32[40]
+  rows [s0]
+  contract [40, s1, 48] into b0 {
+    %0 = load p0 [(48*s1)*i0 + 48*k0 + k1] : bf16
+    %1 = cast %0 : f32
+    %2 = load p1 [(48*s1)*j + 48*k0 + k1] : i8
+    %3 = cast %2 : f32
+    %4 = load p2 [(s1)*j + k0] : f32
+    %5 = mul %3, %4 : f32
+    %6 = reduce_dot %1, %5 : f32
+  }
+  loop [40] {
+    %7 = load b0 [j] : f32
+    store p3 [40*i0 + j] = %7
+  }
+}
+)";
+  const auto kernel = loop::Parse(kText);
+  ASSERT_TRUE(kernel) << kernel.error().ToText();
+  for (const auto& [rows, groups] : {std::pair{16, 1}, {3, 2}, {40, 7}, {20, 8}, {33, 30}, {17, 0}}) {
+    ExpectTilesAgree(*kernel, {rows, groups}, 5, 2e-3 * 48 * groups, rows >= 16 && groups > 0);
+    if (HasFailure()) return;
   }
 }
 
