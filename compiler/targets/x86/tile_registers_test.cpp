@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Products of matrices by tile registers, which an emulator stands for: values against the interpreter's, whatever the
-// shape, and the code that processors with such registers get.
+// shape.
 #include <fmt/format.h>
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include <array>
 #include <memory>
 #include <span>
 #include <tuple>
@@ -14,52 +13,13 @@
 
 #include "compiler/loop/substitute.h"
 #include "compiler/targets/x86/compare.h"
-#include "compiler/targets/x86/tile_form.h"
+#include "compiler/targets/x86/product_shape.h"
 
 namespace ingot::compiler {
 namespace {
 
 using guards::Dim;
-using guards::DType;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
 using x86::TileEmulator;
-using x86::TileProduct;
-
-/// result[b, m, n] = silu(sum over k of left[b, m, k] * right[b, n, k] + bias[n]), of bf16 or of 8 bit integers.
-struct Shape {
-  int64_t batches = 1, rows = 16, columns = 16, depth = 32;
-  std::string_view left = "bf16", right = "bf16";
-  bool right_is_transposed = true;  ///< right[n, k] rather than right[k, n]
-  int64_t row_gap = 0;              ///< elements between rows of the left operand that belong to none
-
-  bool is_integer() const { return left == "i8" || left == "u8"; }
-};
-
-std::string TextOf(const Shape& s) {
-  const std::string_view sum = s.is_integer() ? "i32" : "f32";
-  const int64_t stride = s.depth + s.row_gap;
-  std::string text = fmt::format(
-      "kernel product symbols 0 {{\n  param p0: in {}[{}]\n  param p1: in {}[{}]\n  param p2: in {}[{}]\n"
-      "  param p3: out {}[{}]\n  buffer b0: {}[{}]\n  rows [{}, {}]\n  contract [{}, {}] into b0 {{\n",
-      s.left, s.batches * s.rows * stride, s.right, s.batches * s.columns * s.depth, sum, s.columns,
-      s.is_integer() ? "i32" : "bf16", s.batches * s.rows * s.columns, sum, s.columns, s.batches, s.rows, s.columns,
-      s.depth);
-  text += fmt::format("    %0 = load p0 [{}*i0 + {}*i1 + k] : {}\n    %1 = cast %0 : {}\n", s.rows * stride, stride,
-                      s.left, sum);
-  text += fmt::format(
-      "    %2 = load p1 [{}*i0 + {}] : {}\n    %3 = cast %2 : {}\n    %4 = reduce_dot %1, %3 : {}\n  }}\n",
-      s.columns * s.depth,
-      s.right_is_transposed ? fmt::format("{}*j + k", s.depth) : fmt::format("j + {}*k", s.columns), s.right, sum, sum);
-  text +=
-      fmt::format("  loop [{}] {{\n    %5 = load b0 [j] : {}\n    %6 = load p2 [j] : {}\n    %7 = add %5, %6 : {}\n",
-                  s.columns, sum, sum, sum);
-  if (!s.is_integer()) text += "    %8 = sigmoid %7 : f32\n    %9 = mul %7, %8 : f32\n    %10 = cast %9 : bf16\n";
-  text += fmt::format("    store p3 [{}*i0 + {}*i1 + j] = %{}\n  }}\n}}\n", s.rows * s.columns, s.columns,
-                      s.is_integer() ? 7 : 10);
-  return text;
-}
 
 /// Compares a kernel with the interpreter, by tile registers as well, which it must have a use for.
 void ExpectTilesAgree(const loop::Kernel& kernel, const std::vector<int64_t>& symbols, uint64_t seed, double slack,
@@ -72,7 +32,7 @@ void ExpectTilesAgree(const loop::Kernel& kernel, const std::vector<int64_t>& sy
   EXPECT_EQ(TileEmulator::TakeProducts() > 0, multiplies);
 }
 
-void ExpectTilesAgree(const Shape& shape, uint64_t seed) {
+void ExpectTilesAgree(const ProductShape& shape, uint64_t seed) {
   const auto kernel = loop::Parse(TextOf(shape));
   ASSERT_TRUE(kernel) << kernel.error().ToText();
   const double slack = shape.is_integer() ? 0 : 1e-5 * static_cast<double>(shape.depth);
@@ -87,7 +47,7 @@ TEST(TileRegisters, MultiplyBF16OfEveryShape) {
   for (const int64_t rows : {16, 17, 32, 33, 70}) {
     for (const int64_t columns : {1, 16, 31, 65}) {
       for (const int64_t depth : {1, 2, 31, 32, 33, 100}) {
-        ExpectTilesAgree(Shape{1, rows, columns, depth}, 3 + rows);
+        ExpectTilesAgree(ProductShape{1, rows, columns, depth}, 3 + rows);
         if (HasFailure()) return;
       }
     }
@@ -95,17 +55,17 @@ TEST(TileRegisters, MultiplyBF16OfEveryShape) {
 }
 
 TEST(TileRegisters, MultiplyInPiecesTasksAndBatches) {
-  constexpr Shape kShapes[] = {{1, 300, 130, 70},
-                               {3, 20, 40, 48},
-                               {1, 16, 70, 1030},
-                               {1, 40, 33, 1111},
-                               {2, 33, 200, 520},
-                               {1, 16, 300, 64},
-                               {1, 64, 96, 0},
-                               {1, 513, 20, 36},
-                               {2, 18, 30, 37, "bf16", "bf16", true, 5},
-                               {1, 48, 64, 96, "bf16", "bf16", true, 1}};
-  for (const Shape& shape : kShapes) {
+  constexpr ProductShape kShapes[] = {{1, 300, 130, 70},
+                                      {3, 20, 40, 48},
+                                      {1, 16, 70, 1030},
+                                      {1, 40, 33, 1111},
+                                      {2, 33, 200, 520},
+                                      {1, 16, 300, 64},
+                                      {1, 64, 96, 0},
+                                      {1, 513, 20, 36},
+                                      {2, 18, 30, 37, "bf16", "bf16", true, 5},
+                                      {1, 48, 64, 96, "bf16", "bf16", true, 1}};
+  for (const ProductShape& shape : kShapes) {
     ExpectTilesAgree(shape, 11);
     if (HasFailure()) return;
   }
@@ -115,7 +75,7 @@ TEST(TileRegisters, MultiplyWhatLiesAlongColumns) {
   for (const std::string_view right : {"bf16", "i8"}) {
     for (const auto& [rows, columns, depth] :
          {std::tuple{16, 16, 32}, {17, 33, 31}, {40, 100, 70}, {33, 1, 1}, {20, 65, 1030}, {16, 20, 0}}) {
-      ExpectTilesAgree(Shape{1, rows, columns, depth, "bf16", right, false}, 5);
+      ExpectTilesAgree(ProductShape{1, rows, columns, depth, "bf16", right, false}, 5);
       if (HasFailure()) return;
     }
   }
@@ -125,7 +85,7 @@ TEST(TileRegisters, MultiplyIntegersExactly) {
   for (const auto& [left, right] : {std::pair("i8", "i8"), {"u8", "i8"}, {"i8", "u8"}, {"u8", "u8"}}) {
     for (const bool is_transposed : {true, false}) {
       for (const auto& [rows, columns, depth] : {std::tuple{16, 16, 64}, {33, 50, 63}, {20, 17, 130}, {40, 40, 2100}}) {
-        ExpectTilesAgree(Shape{2, rows, columns, depth, left, right, is_transposed}, 7);
+        ExpectTilesAgree(ProductShape{2, rows, columns, depth, left, right, is_transposed}, 7);
         if (HasFailure()) return;
       }
     }
@@ -135,7 +95,7 @@ TEST(TileRegisters, MultiplyIntegersExactly) {
 TEST(TileRegisters, MultiplyWhatNarrowFloatsDecodeTo) {
   for (const std::string_view right : {"i8", "u8", "f8e4m3", "f8e5m2"}) {
     for (const std::string_view left : {"bf16", "f8e4m3"}) {
-      ExpectTilesAgree(Shape{1, 20, 37, 45, left, right}, 9);
+      ExpectTilesAgree(ProductShape{1, 20, 37, 45, left, right}, 9);
       if (HasFailure()) return;
     }
   }
@@ -147,7 +107,7 @@ TEST(TileRegisters, GiveTheSameBitsByEachScheduleThatIsOffered) {
   const auto target = Target::Make(*TileTarget());
   ASSERT_TRUE(target);
   for (const std::string_view type : {"bf16", "i8"}) {
-    const auto kernel = loop::Parse(TextOf(Shape{1, 300, 420, 70, type, type}));
+    const auto kernel = loop::Parse(TextOf(ProductShape{1, 300, 420, 70, type, type}));
     ASSERT_TRUE(kernel) << kernel.error().ToText();
     const size_t count = (*target)->Schedules(*kernel).size();
     ASSERT_GT(count, 1u);
@@ -169,7 +129,7 @@ TEST(TileRegisters, MultiplyAtRandom) {
   std::mt19937_64 random(kSeed);
   const auto upto = [&](int64_t most) { return 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(most)); };
   for (int i = 0; i < 60; ++i) {
-    Shape shape{upto(2), 15 + upto(100), upto(120), upto(i % 8 == 0 ? 1200 : 150)};
+    ProductShape shape{upto(2), 15 + upto(100), upto(120), upto(i % 8 == 0 ? 1200 : 150)};
     shape.right_is_transposed = random() % 2 == 0;
     shape.row_gap = random() % 2 == 0 ? 0 : upto(9);
     if (random() % 3 == 0) shape.left = shape.right = random() % 2 == 0 ? "i8" : "u8";
@@ -364,13 +324,13 @@ class GuardedMemory {
 
 TEST(TileRegisters, ReadNothingBehindTheirOperands) {
   if (!TileTarget()) GTEST_SKIP() << "needs AVX-512";
-  constexpr Shape kShapes[] = {{1, 17, 33, 32},
-                               {1, 33, 17, 64},
-                               {1, 40, 20, 33},
-                               {1, 16, 65, 100, "bf16", "bf16", false},
-                               {1, 20, 31, 70, "i8", "u8"},
-                               {1, 70, 16, 65, "u8", "i8", false}};
-  for (const Shape& shape : kShapes) {
+  constexpr ProductShape kShapes[] = {{1, 17, 33, 32},
+                                      {1, 33, 17, 64},
+                                      {1, 40, 20, 33},
+                                      {1, 16, 65, 100, "bf16", "bf16", false},
+                                      {1, 20, 31, 70, "i8", "u8"},
+                                      {1, 70, 16, 65, "u8", "i8", false}};
+  for (const ProductShape& shape : kShapes) {
     const auto kernel = loop::Parse(TextOf(shape));
     ASSERT_TRUE(kernel) << kernel.error().ToText();
     const CompiledKernel compiled(*kernel, *TileTarget(), 0, /*emulates=*/true);
@@ -420,198 +380,6 @@ TEST(TileRegisters, MultiplyAtSizesKnownLater) {
     ExpectTilesAgree(*kernel, sizes, 5, 1e-5 * depth, rows >= 16 && depth > 0);
     if (HasFailure()) return;
   }
-}
-
-/// The kernel's value that is stored, as an instruction of the block that contracts.
-bool Fits(std::string_view value) {
-  const std::string text = fmt::format(R"(kernel fits symbols 0 {{
-  param p0: in u8[64]
-  param p1: in i8[64]
-  param p2: in bf16[64]
-  param p3: in f16[64]
-  param p4: in f32[64]
-  param p5: in f8e4m3[64]
-  param p6: out f32[64]
-  rows [1]
-  loop [64] {{
-    %0 = load p0 [j] : u8
-    %1 = load p1 [j] : i8
-    %2 = load p2 [j] : bf16
-    %3 = load p3 [j] : f16
-    %4 = load p4 [j] : f32
-    %5 = load p5 [j] : f8e4m3
-    %6 = cast %0 : f32
-    %7 = cast %1 : f32
-    %8 = const 15 : u8
-    %9 = and %0, %8 : u8
-    %10 = cast %9 : f32
-    %11 = const 8 : f32
-    %12 = const 0.3 : f32
-    %13 = cast %0 : i32
-    %14 = cast %1 : i32
-    {}
-    store p6 [j] = %15
-  }}
-}}
-)",
-                                       fmt::format("%15 = {} : f32", value));
-  const auto kernel = loop::Parse(text);
-  EXPECT_TRUE(kernel) << kernel.error().ToText() << text;
-  return kernel && x86::FitsBF16(*kernel, 15);
-}
-
-TEST(TileForm, TakesWhatBF16HoldsExactly) {
-  // 8 bits and a sign hold all whole numbers up to 256.
-  for (const char* fits : {"cast %0", "cast %1", "cast %2", "cast %5", "sub %10, %11", "const 1.5", "sub %6, %6",
-                           "cast %9", "sub %7, %11", "cast %13"}) {
-    EXPECT_TRUE(Fits(fits)) << fits;
-  }
-  for (const char* does_not : {"cast %3", "add %4, %4", "sub %10, %12", "const 0.3", "add %6, %6", "sub %6, %7",
-                               "mul %6, %7", "exp %10", "add %6, %11"}) {
-    EXPECT_FALSE(Fits(does_not)) << does_not;
-  }
-}
-
-/// What the emulator does with one row and column of factors.
-TEST(TileEmulator, TakesDenormalsForZeroAndRoundsEachProduct) {
-  const x86::TileFunctions& tiles = TileEmulator::Functions();
-  std::array<uint8_t, 64> configuration = {1};
-  for (size_t tile = 0; tile < 3; ++tile) {
-    configuration[16 + 2 * tile] = 4;
-    configuration[48 + tile] = 1;
-  }
-  const auto bits = [](float value) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16); };
-  const auto product = [&](std::array<float, 2> a, std::array<float, 2> b, float before) {
-    const std::array<uint16_t, 2> left = {bits(a[0]), bits(a[1])}, right = {bits(b[0]), bits(b[1])};
-    tiles.configure(configuration.data());
-    tiles.load(0, &before, 4);
-    tiles.load(1, left.data(), 4);
-    tiles.load(2, right.data(), 4);
-    tiles.multiply(static_cast<int32_t>(TileProduct::kBF16), 0, 1, 2);
-    tiles.store(0, &before, 4);
-    tiles.release();
-    return before;
-  };
-  EXPECT_EQ(product({2, 3}, {5, 7}, 1), 32);
-  EXPECT_EQ(product({0x1p-130F, 1}, {1, 2}, 0), 2) << "a denormal factor";
-  EXPECT_EQ(product({0x1p-100F, 0}, {0x1p-40F, 0}, 0), 0) << "a denormal product";
-  EXPECT_EQ(product({1, 0}, {1, 0}, 0x1p-130F), 1) << "a denormal sum";
-  EXPECT_EQ(product({1, 0}, {1, 0}, 0x1p24F), 0x1p24F) << "a tie, to even";
-  EXPECT_THAT(TileEmulator::TakeMisuse(), testing::IsEmpty());
-}
-
-TEST(TileEmulator, NotesWhatFaults) {
-  const x86::TileFunctions& tiles = TileEmulator::Functions();
-  std::array<uint8_t, 64> memory = {}, configuration = {1};
-  const auto set = [&](size_t tile, uint8_t rows, uint8_t bytes) {
-    configuration[16 + 2 * tile] = bytes;
-    configuration[48 + tile] = rows;
-  };
-  tiles.zero(0);
-  EXPECT_THAT(TileEmulator::TakeMisuse(), ElementsAre("no configuration"));
-  set(0, 17, 64);
-  tiles.configure(configuration.data());
-  EXPECT_THAT(TileEmulator::TakeMisuse(), ElementsAre("a register of another shape than there is"));
-  set(0, 16, 64);
-  set(1, 16, 64);
-  set(2, 15, 64);
-  configuration[5] = 1;
-  tiles.configure(configuration.data());
-  EXPECT_THAT(TileEmulator::TakeMisuse(), ElementsAre("a configuration that faults"));
-  configuration[5] = 0;
-  tiles.configure(configuration.data());
-  tiles.load(8, memory.data(), 64);
-  tiles.zero(3);
-  tiles.multiply(0, 0, 1, 2);
-  tiles.multiply(0, 0, 1, 1);
-  EXPECT_THAT(TileEmulator::TakeMisuse(), ElementsAre("no such register", "a register that was not configured",
-                                                      "registers whose shapes do not fit", "one register twice"));
-  tiles.release();
-  tiles.store(0, memory.data(), 64);
-  EXPECT_THAT(TileEmulator::TakeMisuse(), ElementsAre("no configuration"));
-}
-
-/// What Emit and Text make for a processor that has tile registers.
-class TileCode : public testing::Test {
- protected:
-  void Make(const Shape& shape, std::vector<std::string> features) {
-    const auto parsed = loop::Parse(TextOf(shape));
-    ASSERT_TRUE(parsed) << parsed.error().ToText();
-    kernel = *parsed;
-    auto made = Target::Make({"x86-64-v4", std::move(features)});
-    ASSERT_TRUE(made);
-    target = std::move(*made);
-    schedule = target->BestSchedule(kernel);
-    const auto emitted = target->Emit(kernel, schedule);
-    ASSERT_TRUE(emitted) << emitted.error().ToText();
-    object = *emitted;
-    const auto assembly = target->Text(kernel, schedule, /*is_machine=*/true);
-    ASSERT_TRUE(assembly);
-    text = *assembly;
-  }
-  size_t CountOf(std::string_view instruction) const {
-    size_t count = 0;
-    for (size_t at = text.find(instruction); at != std::string::npos; at = text.find(instruction, at + 1)) ++count;
-    return count;
-  }
-  loop::Kernel kernel;
-  std::unique_ptr<Target> target;
-  loop::Schedule schedule;
-  Object object;
-  std::string text;
-};
-
-TEST_F(TileCode, HoldsTheInstructionsForBF16) {
-  Make({1, 128, 256, 1024}, {"amx_bf16", "amx_int8", "amx_tile", "avx512_bf16"});
-  EXPECT_EQ(target->Describe().name, "x86-64-v4 amx_bf16 amx_int8 avx512_bf16");
-  EXPECT_EQ(loop::Print(schedule),
-            "tile i 128, j 96; contract 0: lanes k, registers 4x6, depth all, from 1 rows turned over with tile "
-            "registers 32x2, "
-            "depth 512; loop 0: lanes j 32, unroll 1");
-  EXPECT_THAT(object.features, ElementsAre("amx_bf16", "amx_tile", "avx512_bf16"));
-  // Four sums, whose rows are read as they lie and, where some are missing, packed.
-  constexpr std::pair<std::string_view, size_t> kCounts[] = {{"ldtilecfg", 1}, {"tilezero", 4},   {"tileloadd", 8},
-                                                             {"tdpbf16ps", 8}, {"tilestored", 4}, {"tilerelease", 1}};
-  for (const auto& [instruction, count] : kCounts) EXPECT_EQ(CountOf(instruction), count) << instruction << text;
-  EXPECT_THAT(text, Not(HasSubstr("vdpbf16ps"))) << "vectors have nothing to multiply";
-}
-
-// A proof runs where the code can; elsewhere the artifact goes without.
-TEST_F(TileCode, RunsOnlyWhereTheRegistersAre) {
-  Make({1, 128, 256, 1024}, {"amx_bf16", "amx_int8", "amx_tile", "avx512_bf16"});
-  const auto runner = target->Load({&object, 1});
-  const auto host = TargetSpec::Host();
-  const bool has_tiles = host && std::ranges::binary_search(host->features, "amx_bf16");
-  ASSERT_EQ(bool(runner), has_tiles);
-  if (!has_tiles) {
-    EXPECT_THAT(runner.error().message(), HasSubstr("this machine"));
-  }
-}
-
-TEST_F(TileCode, HoldsTheInstructionsForIntegers) {
-  for (const auto& [left, right, instruction] :
-       {std::tuple("i8", "i8", "tdpbssd"), {"u8", "i8", "tdpbusd"}, {"i8", "u8", "tdpbsud"}, {"u8", "u8", "tdpbuud"}}) {
-    Make({1, 64, 64, 128, left, right}, {"amx_bf16", "amx_int8", "amx_tile"});
-    EXPECT_THAT(object.features, ElementsAre("amx_int8", "amx_tile"));
-    EXPECT_THAT(text, HasSubstr(instruction));
-  }
-}
-
-TEST_F(TileCode, IsForProcessorsThatHaveAllOfIt) {
-  for (const auto& features : {std::vector<std::string>{"avx512_bf16"},
-                               {"amx_bf16", "avx512_bf16"},
-                               {"amx_tile", "avx512_bf16"},
-                               {"amx_int8", "amx_tile", "avx512_bf16"}}) {
-    Make({1, 128, 256, 1024}, features);
-    EXPECT_FALSE(HasTiles(schedule));
-    EXPECT_THAT(object.features, ElementsAre("avx512_bf16"));
-    EXPECT_THAT(text, Not(HasSubstr("tile")));
-  }
-}
-
-TEST_F(TileCode, LeavesFewRowsToVectors) {
-  Make({1, 15, 256, 1024}, {"amx_bf16", "amx_int8", "amx_tile", "avx512_bf16"});
-  EXPECT_FALSE(HasTiles(schedule));
 }
 
 }  // namespace
