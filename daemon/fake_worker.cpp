@@ -8,6 +8,7 @@
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -156,6 +157,12 @@ const std::map<std::string, std::function<std::string()>> kAttempts = {
     {"limits", LimitsText},
     {"processors", Processors},
     {"environment", [] { return std::string(getenv("INGOT_TEST_SECRET") == nullptr ? "clean" : "leaks"); }},
+    {"tiles", [] { return Outcome(syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18)); }},
+    {"segment",
+     [] {
+       uint64_t base = 0;
+       return Outcome(syscall(SYS_arch_prctl, 0x1003 /* ARCH_GET_FS */, &base));
+     }},
     {"socket", [] { return Outcome(proto::UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)).get()); }},
     {"exec", Exec},
     {"fork", Fork},

@@ -170,6 +170,8 @@ struct Choice {
 std::vector<Choice> Choices() {
   return {
       {SYS_prctl, 0, {PR_SET_NAME, PR_GET_NAME}},
+      // What the processor has that processes get on request, and the request: kernels are run to prove them.
+      {SYS_arch_prctl, 0, {0x1021 /* ARCH_GET_XCOMP_SUPP */, 0x1022 /* ..._PERM */, 0x1023 /* ARCH_REQ_XCOMP_PERM */}},
       {SYS_ioctl, 1, {0x5401 /* TCGETS: is it a terminal? */}},
       {SYS_prlimit64, 0, {0}},  // Its own.
       {SYS_tgkill, 0, {static_cast<uint32_t>(getpid())}},

@@ -276,12 +276,15 @@ TEST(WorkerPool, RunsOnAllProcessors) {
 TEST(WorkerPool, ShutsProcessesOff) {
   const Config config = SmallConfig();
   WorkerPool pool(config, INGOT_FAKE_WORKER);
-  for (const char* refused : {"socket", "exec", "fork", "kill", "ptrace", "remove"}) {
+  for (const char* refused : {"socket", "exec", "fork", "kill", "ptrace", "remove", "segment"}) {
     EXPECT_EQ(Try(pool, refused), "EPERM") << refused;
   }
   if (syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION) >= 1) {
     for (const char* refused : {"read", "list", "write"}) EXPECT_EQ(Try(pool, refused), "EACCES") << refused;
   }
+  // What Linux itself says, where the processor has no tile registers.
+  const bool has_tiles = syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18) == 0;
+  EXPECT_EQ(Try(pool, "tiles"), has_tiles ? "ok" : strerrorname_np(errno));
   for (const char* needed : {"memory", "thread", "pages", "facts"}) EXPECT_EQ(Try(pool, needed), "ok") << needed;
   EXPECT_EQ(pool.alive(), 1u);
   const auto condition = ConditionOf(pool, "sandbox");

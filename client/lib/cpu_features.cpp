@@ -1,45 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/lib/cpu_features.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <atomic>
-#include <fstream>
 #include <memory>
-#include <sstream>
+
+#include "base/processor_flags.h"
 
 namespace ingot::client {
-namespace {
 
-// The first processor's flags; reading on would cost a record for each processor.
-std::set<std::string, std::less<>> ReadFlags() {
-  std::ifstream file("/proc/cpuinfo");
-  std::set<std::string, std::less<>> flags;
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("flags")) continue;
-    std::istringstream words(line.substr(line.find(':') + 1));
-    for (std::string word; words >> word;) flags.insert(word);
-    break;
-  }
-  return flags;
-}
-
-}  // namespace
-
-const std::set<std::string, std::less<>>& CpuFeatures() {
+const FeatureSet& CpuFeatures() {
   // No lock, which a child process would find held for ever if it was forked while a thread reads.
-  static std::atomic<const std::set<std::string, std::less<>>*> known{nullptr};
+  static std::atomic<const FeatureSet*> known{nullptr};
   const auto* found = known.load(std::memory_order_acquire);
   if (found != nullptr) return *found;
-  auto made = std::make_unique<std::set<std::string, std::less<>>>(ReadFlags());
+  auto made = std::make_unique<FeatureSet>(ProcessorFlags());
   if (known.compare_exchange_strong(found, made.get())) found = made.release();
   return *found;
 }
 
-std::vector<std::string> MissingCpuFeatures(const std::vector<std::string_view>& needed) {
-  std::vector<std::string> missing;
+Status AdmitCpuFeatures(const std::vector<std::string_view>& needed, const FeatureSet& available,
+                        TilePermission& tiles) {
+  std::vector<std::string_view> missing;
   for (const std::string_view feature : needed) {
-    if (!CpuFeatures().contains(feature)) missing.emplace_back(feature);
+    if (!available.contains(feature)) missing.push_back(feature);
   }
-  return missing;
+  if (!missing.empty()) {
+    return Error(Code::kIncompatible, fmt::format("made for a CPU with {}, which this one lacks; compile for this "
+                                                  "machine",
+                                                  fmt::join(missing, ", ")));
+  }
+  return std::ranges::any_of(needed, IsOfTiles) ? tiles.Get() : Status();
 }
 
 }  // namespace ingot::client

@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -64,12 +63,7 @@ Status LoadedArtifact::Admit() const {
   if (const auto* provenance = manifest_->provenance(); provenance != nullptr && provenance->features() != nullptr) {
     std::vector<std::string_view> needed;
     for (const auto* feature : *provenance->features()) needed.push_back(feature->string_view());
-    const std::vector<std::string> missing = MissingCpuFeatures(needed);
-    if (!missing.empty()) {
-      return Error(Code::kIncompatible, fmt::format("artifact: made for a CPU with {}, which this one lacks; compile "
-                                                    "for this machine",
-                                                    fmt::join(missing, ", ")));
-    }
+    if (Status admitted = AdmitCpuFeatures(needed); !admitted) return std::move(admitted).error().Wrap("artifact");
   }
   TRY(CheckManifest(*manifest_, view_.constants.size()));
   if (!view_.code.empty()) return CheckSharedObject(view_.code);

@@ -15,6 +15,7 @@
 
 #include "base/filesystem.h"
 #include "base/temp_dir.h"
+#include "client/lib/cpu_features.h"
 #include "client/lib/elf_check.h"
 #include "client/lib/manifest_check.h"
 #include "client/lib/named_code.h"
@@ -223,6 +224,59 @@ TEST(LoadedArtifact, RefusesCodeForAnotherProcessorAndAnotherAbi) {
   artifact = LoadedArtifact::Open(Bytes(symbol));
   ASSERT_FALSE(artifact);
   EXPECT_EQ(artifact.error().code(), Code::kCorrupt);
+}
+
+// Linux gives tile registers to processes that ask, and may refuse them where the processor has them.
+TEST(AdmitCpuFeatures, AsksForTileRegistersWhereCodeUsesThem) {
+  const FeatureSet available = {"amx_bf16", "amx_tile", "avx2"};
+  int asked = 0, answer = EPERM;
+  TilePermission tiles([&](int, uint64_t) {
+    ++asked;
+    return answer;
+  });
+  EXPECT_TRUE(AdmitCpuFeatures({"avx2"}, available, tiles));
+  EXPECT_EQ(asked, 0);
+  const Status lacking = AdmitCpuFeatures({"amx_int8", "amx_tile", "avx2"}, available, tiles);
+  EXPECT_THAT(lacking.error().message(), HasSubstr("made for a CPU with amx_int8"));
+  EXPECT_EQ(asked, 0);
+  const Status refused = AdmitCpuFeatures({"amx_bf16", "amx_tile", "avx2"}, available, tiles);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Code::kIncompatible);
+  EXPECT_THAT(refused.error().message(), HasSubstr("amx-refused: "));
+  answer = 0;
+  EXPECT_TRUE(AdmitCpuFeatures({"amx_bf16", "amx_tile", "avx2"}, available, tiles));
+  EXPECT_TRUE(AdmitCpuFeatures({"amx_bf16", "amx_tile", "avx2"}, available, tiles));
+  EXPECT_EQ(asked, 2);
+}
+
+// Made for another machine: what it asks for is in the artifact, and it was proved only where it can run.
+TEST(LoadedArtifact, NamesTheTileRegistersThatItsCodeUses) {
+  auto graph = compiler::Parse(R"(graph @f(%x: bf16[64, 96], %w: bf16[80, 96]) {
+  %0 = aten.linear(%x, %w, none) : bf16[64, 80]
+  %1 = aten.relu(%0) : bf16[64, 80]
+  return %1
+}
+)");
+  ASSERT_TRUE(graph) << graph.error().ToText();
+  compiler::CompileOptions options;
+  options.target = {"x86-64-v4", {"amx_bf16", "amx_int8", "amx_tile", "avx512_bf16"}};
+  options.threads = 1;
+  const auto compiled = compiler::Compile(*graph, options);
+  ASSERT_TRUE(compiled) << compiled.error().ToText();
+  const auto view = proto::OpenArtifact(compiled->bytes);
+  ASSERT_TRUE(view);
+  const proto::Provenance& provenance = *proto::GetManifest(view->manifest.data())->provenance();
+  std::vector<std::string> features;
+  for (const auto* feature : *provenance.features()) features.push_back(feature->str());
+  EXPECT_THAT(features, testing::IsSupersetOf({"amx_bf16", "amx_tile", "avx512f"}));
+  EXPECT_THAT(features, testing::Not(testing::Contains("amx_int8")));
+  const bool has_tiles = CpuFeatures().contains("amx_bf16");
+  EXPECT_EQ(provenance.proof_kernels() > 0, has_tiles);
+  const auto artifact = LoadedArtifact::Open(Bytes(compiled->bytes));
+  ASSERT_EQ(bool(artifact), has_tiles);
+  if (!has_tiles) {
+    EXPECT_THAT(artifact.error().message(), HasSubstr("amx_bf16"));
+  }
 }
 
 // Every number of a manifest may be wrong; whatever is accepted must name things that exist.

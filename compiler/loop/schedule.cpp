@@ -32,8 +32,8 @@ std::string Print(const Schedule& schedule) {
       text += fmt::format(", {}columns in turn", one.in_turn == 1 ? "" : fmt::format("{} ", one.in_turn));
     const ContractionSchedule::Turned& turned = one.turned;
     if (turned.from == 0) continue;
-    text += fmt::format(", from {} rows turned over with registers {}x{}, depth {}", turned.from, turned.rows,
-                        turned.columns, all_or(turned.depth));
+    text += fmt::format(", from {} rows turned over with {}registers {}x{}, depth {}", turned.from,
+                        turned.by_tiles ? "tile " : "", turned.rows, turned.columns, all_or(turned.depth));
     if (one.lane_depth != 0) text += fmt::format(" of k{}", one.lane_depth);
   }
   if (!schedule.transposed.empty()) add(fmt::format("transposed %{}", fmt::join(schedule.transposed, ", %")));

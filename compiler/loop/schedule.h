@@ -42,6 +42,7 @@ struct ContractionSchedule {
   struct Turned {
     int64_t from = 0;  ///< rows of a task that goes this way, at least; 0 = none does
     unsigned rows = 1, columns = 1;  ///< of a register tile, in elements and in vectors
+    bool by_tiles = false;           ///< those are in registers that hold a tile each, and are multiplied as such
     int64_t depth = 0;               ///< steps of the k along the lanes that are turned over at a time; 0 = all
     bool operator==(const Turned&) const = default;
   };

@@ -143,17 +143,23 @@ TEST(Target, RefusesWhatNobodyKnows) {
   EXPECT_THAT(target.error().message(), HasSubstr("use x86-64-v3, x86-64-v4 or reference"));
 }
 
-// Where a library has hardware that no code here uses, products of many rows are its.
+// Where a library has tile registers and code here has none, products of many rows are its.
 TEST(Target, LeavesToLibrariesWhatTheyDoFaster) {
   const auto plain = Target::Make({"x86-64-v4", {"avx512_bf16"}});
-  const auto tiles = Target::Make({"x86-64-v4", {"amx_bf16", "avx512_bf16"}});
-  ASSERT_TRUE(plain && tiles);
+  const auto tiles = Target::Make({"x86-64-v4", {"amx_bf16", "amx_tile", "avx512_bf16"}});
+  const auto of_libraries = Target::Make({"x86-64-v3", {"amx_bf16", "amx_tile", "avx512_bf16"}});
+  ASSERT_TRUE(plain && tiles && of_libraries);
   using guards::DType, guards::Dim;
   EXPECT_TRUE((*plain)->TakesProduct(DType::kBF16, Dim(128)));
-  EXPECT_FALSE((*tiles)->TakesProduct(DType::kBF16, Dim(128)));
-  EXPECT_FALSE((*tiles)->TakesProduct(DType::kBF16, Dim::Symbol(0)));
-  EXPECT_TRUE((*tiles)->TakesProduct(DType::kBF16, Dim(1)));
-  EXPECT_TRUE((*tiles)->TakesProduct(DType::kF32, Dim(128)));
+  EXPECT_TRUE((*tiles)->TakesProduct(DType::kBF16, Dim(128)));
+  EXPECT_TRUE((*tiles)->TakesProduct(DType::kBF16, Dim::Symbol(0)));
+  EXPECT_FALSE((*tiles)->TakesProduct(DType::kBF16, Dim(12))) << "no tile is full";
+  EXPECT_FALSE((*of_libraries)->TakesProduct(DType::kBF16, Dim(128)));
+  EXPECT_FALSE((*of_libraries)->TakesProduct(DType::kBF16, Dim::Symbol(0)));
+  for (const auto* target : {&*tiles, &*of_libraries}) {
+    EXPECT_TRUE((*target)->TakesProduct(DType::kBF16, Dim(1)));
+    EXPECT_TRUE((*target)->TakesProduct(DType::kF32, Dim(128)));
+  }
 }
 
 /// A convolution whose edges read beyond the image.

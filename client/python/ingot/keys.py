@@ -155,7 +155,7 @@ def _fixed_environment() -> "tuple[Item, ...]":
 
 
 _FEATURES = ("avx2", "avx512_bf16", "avx512_fp16", "avx512_vnni", "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl",
-             "avx_vnni", "amx_bf16", "amx_int8", "bmi1", "bmi2", "f16c", "fma")
+             "avx_vnni", "amx_bf16", "amx_int8", "amx_tile", "bmi1", "bmi2", "f16c", "fma")
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "compiler/loop/contraction.h"
 #include "compiler/targets/x86/kernel_lowering.h"
+#include "compiler/targets/x86/tile_form.h"
 #include "compiler/targets/x86/tiles.h"
 
 namespace ingot::compiler::x86 {
@@ -29,7 +31,7 @@ struct KernelLowering::Contract {
   loop::Contraction form;
   bool is_turned = false;         ///< vectors run along j, of columns that were turned over
   unsigned lanes = 1;             ///< elements of the sum in a register
-  unsigned step = 1;              ///< of the k along the lanes, for one round
+  unsigned step = 1;              ///< of the k along the lanes, for one round; of tiles, for 32 bits
   Pairs pairs = Pairs::kNone;     ///< how products are added up
   std::vector<Value*> left_at;    ///< of each load, its address at row 0 where every k is 0
   std::vector<Value*> right_at;   ///< the same at column 0
@@ -38,6 +40,8 @@ struct KernelLowering::Contract {
   /// Columns that were turned over: those of a register tile for one k, then the next. Of columns in turn: the decoded
   /// rows of the task, one after the other, the k along the lanes innermost; null where they lie so in memory.
   Value* panel = nullptr;
+  std::optional<TileForm> tiles = {};  ///< the way of tile registers
+  Value* scales = nullptr;  ///< behind the panel: of its columns, for each k that is not along the lanes
   Factors left = {}, right = {};
   std::vector<Value*> ks = {};  ///< each k as it is now; null: 0
   // Of a block with a reach: what some row of the task needs of j or k, and what some row of the register tile does.

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <span>
 #include <sstream>
 
+#include "base/processor_flags.h"
 #include "compiler/targets/x86/cpu_flags.h"
 #include "compiler/targets/x86/vector_unit.h"
 
@@ -81,21 +84,19 @@ Result<x86::VectorUnit> x86::UnitOf(const TargetSpec& target) {
     const auto has = [&](const char* name) {
       return std::ranges::find(target.features, name) != target.features.end();
     };
-    return VectorUnit{64, true, has("avx512_bf16"), has("avx512_bf16"), has("avx512_vnni")};
+    VectorUnit unit{64, true, has("avx512_bf16"), has("avx512_bf16"), has("avx512_vnni")};
+    unit.tiles_bf16 = has("amx_tile") && has("amx_bf16");
+    unit.tiles_i8 = has("amx_tile") && has("amx_int8");
+    return unit;
   }
   return Error(Code::kUnsupported,
                "no code generation for target level \"" + target.level + "\"; use x86-64-v3, x86-64-v4 or reference");
 }
 
 Result<TargetSpec> TargetSpec::Host() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    const size_t colon = line.find(':');
-    if (line.starts_with("flags") && colon != std::string::npos) {
-      return TargetFromFlags(std::string_view(line).substr(colon + 1));
-    }
-  }
-  return Error(Code::kUnsupported, "/proc/cpuinfo names no processor flags");
+  const auto flags = ProcessorFlags();
+  if (flags.empty()) return Error(Code::kUnsupported, "/proc/cpuinfo names no processor flags");
+  return TargetFromFlags(fmt::format("{}", fmt::join(flags, " ")));
 }
 
 }  // namespace ingot::compiler

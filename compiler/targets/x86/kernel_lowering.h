@@ -153,6 +153,20 @@ class KernelLowering {
   Status StoreStaged(const Contract& c, Value* row, Value* column, Value* first_k);
   void StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead, Value* first_k);
   void StoreTile(const Contract& c, std::span<Value* const> sums, Value* row, Value* column, Value* first_k);
+  Value* SumsAt(const Contract& c, Value* row, Value* column, unsigned ahead, unsigned lanes);
+
+  // lower_tiles.cpp: contractions by tile registers.
+  Value* UpperHalves(Value* floats);
+  Value* NarrowOf(const Contract& c, loop::Id id, const loop::Operand& operand, const Line& line, size_t lane,
+                  unsigned count, Value* mask);
+  Value* ScaleStep(const Contract& c, Value* first_k);
+  void PackScales(const Contract& c, std::span<const Line> columns, Value* ahead, Value* first_k);
+  Status PackColumns(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  Status PackRows(Contract& c, Value* row, Value* end_k, Value* to);
+  Value* StrideOfRows(const Contract& c);
+  Status ZeroBeforeTiles(const Contract& c, Value* row, Value* column, Value* first_k);
+  Status StoreTiles(const Contract& c, Value* row, Value* column, Value* first_k);
+  Status ContractTiles(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);
 
   // lower_row.cpp: contractions of few rows.
   bool LiesAsRead(const Contract& c) const;

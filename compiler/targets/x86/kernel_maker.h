@@ -3,13 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compiler/loop/kernel.h"
 #include "compiler/targets/target.h"
+#include "compiler/targets/x86/tile_emulator.h"
+#include "compiler/targets/x86/x86_target.h"
 
 namespace ingot::compiler {
 
@@ -103,12 +107,29 @@ inline const std::vector<TargetSpec>& TestTargets() {
   return targets;
 }
 
-/// A kernel compiled for one target and ready to run. `schedule`: which of those that the target offers.
+/// The best machine there is here, with tile registers, which the tests emulate; nullopt without AVX-512.
+inline const std::optional<TargetSpec>& TileTarget() {
+  static const std::optional<TargetSpec> target = [] {
+    TargetSpec result = TestTargets().back();
+    if (result.level != "x86-64-v4") return std::optional<TargetSpec>();
+    result.checks_accesses = false;
+    result.features.insert(result.features.end(), {"amx_bf16", "amx_int8", "amx_tile"});
+    std::ranges::sort(result.features);
+    const auto repeats = std::ranges::unique(result.features);
+    result.features.erase(repeats.begin(), repeats.end());
+    return std::optional(result);
+  }();
+  return target;
+}
+
+/// A kernel compiled for one target and ready to run. `schedule`: which of those that the target offers. `emulates`:
+/// tile registers.
 class CompiledKernel {
  public:
-  CompiledKernel(const loop::Kernel& kernel, const TargetSpec& target, size_t schedule = 0)
-      : level_(target.level + (target.checks_accesses ? ", checked" : "")) {
-    if (auto status = Compile(kernel, target, schedule); !status) ADD_FAILURE() << status.error().ToText();
+  CompiledKernel(const loop::Kernel& kernel, const TargetSpec& target, size_t schedule = 0, bool emulates = false)
+      : level_(target.level + (target.checks_accesses ? ", checked" : "") + (emulates ? ", tiles" : "")) {
+    auto status = Compile(kernel, target, schedule, emulates);
+    if (!status) ADD_FAILURE() << status.error().ToText();
   }
   const std::string& level() const { return level_; }
   int64_t Tasks(const std::vector<int64_t>& symbols) const { return launch_.Tasks(symbols); }
@@ -120,12 +141,15 @@ class CompiledKernel {
     const IngotCallFrame frame = {buffers.data(), symbols.data(), row_begin, row_end, aligned};
     const auto status = runner_->Run(symbol_, frame);
     if (!status) ADD_FAILURE() << status.error().ToText();
+    for (const std::string& misuse : x86::TileEmulator::TakeMisuse()) ADD_FAILURE() << "tile registers: " << misuse;
+    EXPECT_FALSE(x86::TileEmulator::IsConfigured());
     return status ? *status : -1;
   }
 
  private:
-  Status Compile(const loop::Kernel& kernel, const TargetSpec& target, size_t schedule) {
-    TRY_ASSIGN(const std::unique_ptr<Target> made, Target::Make(target));
+  Status Compile(const loop::Kernel& kernel, const TargetSpec& target, size_t schedule, bool emulates) {
+    auto machine = emulates ? x86::MakeTarget(target, x86::TileEmulator::Functions()) : Target::Make(target);
+    TRY_ASSIGN(const std::unique_ptr<Target> made, std::move(machine));
     TRY_ASSIGN(const Object object, made->Emit(kernel, made->Schedules(kernel).at(schedule)));
     launch_ = object.launch;
     TRY_ASSIGN(runner_, made->Load({&object, 1}));
@@ -138,18 +162,36 @@ class CompiledKernel {
   std::string symbol_;
 };
 
-/// A kernel compiled for each of TestTargets().
+/// Whether a schedule multiplies by tile registers.
+inline bool HasTiles(const loop::Schedule& schedule) {
+  return std::ranges::any_of(schedule.contractions, [](const auto& one) { return one.turned.by_tiles; });
+}
+
+/// A kernel compiled for each of TestTargets(), and with emulated tile registers where it has a use for them.
 class TestKernel {
  public:
-  explicit TestKernel(loop::Kernel kernel) : kernel_(std::move(kernel)) {
-    for (const TargetSpec& target : TestTargets()) compiled_.emplace_back(kernel_, target);
+  enum class For : uint8_t { kAll, kTiles };
+  explicit TestKernel(loop::Kernel kernel, For targets = For::kAll) : kernel_(std::move(kernel)) {
+    if (targets == For::kAll) {
+      for (const TargetSpec& target : TestTargets()) compiled_.emplace_back(kernel_, target);
+    }
+    if (!TileTarget()) return;
+    const auto target = Target::Make(*TileTarget());
+    if (!target || !HasTiles((*target)->BestSchedule(kernel_))) return;
+    has_tiles_ = true;
+    TargetSpec checked = *TileTarget();
+    checked.checks_accesses = true;
+    compiled_.emplace_back(kernel_, *TileTarget(), 0, /*emulates=*/true);
+    compiled_.emplace_back(kernel_, checked, 0, /*emulates=*/true);
   }
+  bool has_tiles() const { return has_tiles_; }
   const loop::Kernel& source() const { return kernel_; }
   const std::vector<CompiledKernel>& compiled() const { return compiled_; }
 
  private:
   loop::Kernel kernel_;
   std::vector<CompiledKernel> compiled_;
+  bool has_tiles_ = false;
 };
 
 }  // namespace ingot::compiler

@@ -200,6 +200,12 @@ Status KernelLowering::LowerContraction(const loop::Block& block, const loop::Co
   const guards::Dim& along = form->depths[tile.lane_depth];
   const bool is_whole = along.is_const() && along.const_value() % (unit_.bytes / SizeOf(form->sum)) == 0;
   if (is_whole && !GoesByWindows(kernel_, *form)) turned.tile.unrolled = tile.unrolled;
+  if (way.by_tiles) {
+    turned.tiles = TileFormOf(kernel_, block, *form, unit_);
+    if (!turned.tiles) return Error(Code::kInternal, "no tile registers for such operands");
+    // Each k begins at a place of its own there, and has one scale.
+    turned.tile.unrolled = tile.unrolled & ~turned.tiles->scale_depths;
+  }
   if (way.from == 0) return LowerOneWay(straight);
   if (way.from == 1) return LowerOneWay(turned);
   llvm::BasicBlock* many = code_.NewBlock("rows.many");
@@ -225,9 +231,14 @@ Status KernelLowering::LowerOneWay(Contract c) {
   const size_t number = kernel_.params.size() + block.into;
   c.lanes = unit_.bytes / static_cast<unsigned>(SizeOf(c.form.sum));
   if (tile.lanes == Lanes::kDepth) c.pairs = PairsOf(kernel_, c.form, unit_);
-  if (c.is_turned) c.pairs = TurnedPairsOf(kernel_, c.form, unit_);
+  if (c.is_turned && !c.tiles) c.pairs = TurnedPairsOf(kernel_, c.form, unit_);
   c.step = (tile.lanes == Lanes::kDepth ? c.lanes : 1) * (c.pairs != Pairs::kNone ? 2 : 1);
+  if (c.tiles) c.step = c.tiles->together();
   c.panel = panels_[&block];
+  if (c.tiles) {
+    const int64_t at = TilePanelOf(block, *c.tiles, tile).scales_at();
+    c.scales = code_.CreateConstGEP1_64(code_.getInt8Ty(), c.panel, static_cast<uint64_t>(at));
+  }
   c.ks.resize(block.depths.size());
   // The registers suffice for a few sums that are scaled as a whole.
   constexpr unsigned kScaledSumsMax = 8;
@@ -271,6 +282,8 @@ Status KernelLowering::LowerOneWay(Contract c) {
     const auto rows = [&](Value* column, Accumulators&) -> Status {
       if (has_windows) {
         TRY(PieceOfWindows(c, column, end_column, first_k, end_k));
+      } else if (c.tiles && !c.tiles->right_lies_along_depth) {
+        TRY(PackColumns(c, column, end_column, first_k, end_k));
       } else if (c.is_turned) {
         TRY(TurnColumns(c, column, end_column, first_k, end_k));
       }
@@ -278,6 +291,7 @@ Status KernelLowering::LowerOneWay(Contract c) {
         if (tile.in_turn == 0 && !has_windows) FetchNextColumns(c, row, column, first_k, columns);
         if (c.bounds_depth()) FindReachOfRows(c, row, {first_k, end_k}, c.step);
         if (has_windows) return ContractWindows(c, row, column, first_k, end_k);
+        if (c.tiles) return ContractTiles(c, row, column, first_k, end_k);
         if (c.is_turned) return ContractTurned(c, row, column, first_k, end_k);
         if (tile.in_turn != 0) return ContractInTurn(c, row, column, end_column, first_k, end_k);
         return tile.lanes == Lanes::kDepth ? ContractAlongDepth(c, row, column, end_column, first_k, end_k)
@@ -310,23 +324,29 @@ Status KernelLowering::LowerOneWay(Contract c) {
 /// Adds what earlier rounds of k left there, and stores.
 void KernelLowering::StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead,
                                Value* first_k) {
+  Value* address = SumsAt(c, row, column, ahead, Builder::LanesOf(sums));
+  const llvm::Align align(guards::SizeOf(c.form.sum));
+  const bool adds_rounds = c.tiles && c.tiles->scale_depths != 0;
+  if (c.tile.depth != 0 || adds_rounds) {
+    Value* before = code_.CreateAlignedLoad(sums->getType(), address, align);
+    Value* is_first = code_.CreateICmpEQ(first_k, c.bounds_depth() ? c.of_task.first : code_.I64(0));
+    Value* zero = llvm::Constant::getNullValue(sums->getType());
+    sums = code_.Plus(sums, adds_rounds ? before : code_.CreateSelect(is_first, zero, before));
+  }
+  code_.CreateAlignedStore(sums, address, align);
+}
+
+/// Where `lanes` sums of a row lie, from so many columns ahead of `column` on.
+Value* KernelLowering::SumsAt(const Contract& c, Value* row, Value* column, unsigned ahead, unsigned lanes) {
   Value* line = code_.CreateSub(row, first_row_);
   Value* at = code_.CreateAdd(code_.CreateMul(line, c.into_stride), code_.CreateSub(column, first_column_));
   at = code_.CreateAdd(at, code_.I64(ahead));
   if (checks_accesses_) {
     const TileBuffer tile = TileBufferOf(kernel_, schedule_, c.block.into, unit_);
-    Value* end = code_.CreateAdd(at, code_.I64(Builder::LanesOf(sums)));
+    Value* end = code_.CreateAdd(at, code_.I64(lanes));
     LeaveWhere(code_.CreateICmpUGT(end, Evaluate(tile.columns * guards::Dim(tile.rows))));
   }
-  Value* address = code_.CreateGEP(code_.TypeOf(c.form.sum), c.into, {at});
-  const llvm::Align align(guards::SizeOf(c.form.sum));
-  if (c.tile.depth != 0) {
-    Value* before = code_.CreateAlignedLoad(sums->getType(), address, align);
-    Value* is_first = code_.CreateICmpEQ(first_k, c.bounds_depth() ? c.of_task.first : code_.I64(0));
-    Value* zero = llvm::Constant::getNullValue(sums->getType());
-    sums = code_.Plus(sums, code_.CreateSelect(is_first, zero, before));
-  }
-  code_.CreateAlignedStore(sums, address, align);
+  return code_.CreateGEP(code_.TypeOf(c.form.sum), c.into, {at});
 }
 
 /// The sums of a register tile whose vectors run along columns, row by row.

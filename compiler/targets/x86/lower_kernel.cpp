@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/targets/x86/lower_kernel.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <string_view>
 #include <utility>
 
 #include "compiler/loop/ops.h"
 #include "compiler/targets/x86/kernel_lowering.h"
 #include "compiler/targets/x86/lane_order.h"
 #include "compiler/targets/x86/scratch.h"
+#include "compiler/targets/x86/tile_registers.h"
 #include "kernels/abi.h"
 
 namespace ingot::compiler::x86 {
@@ -154,6 +157,10 @@ Status KernelLowering::Run() {
   code_.SetInsertPoint(start);
   code_.CreateCondBr(code_.CreateICmpSLT(begin, end), decode, done);
   code_.SetInsertPoint(decode);
+  const bool has_tiles =
+      std::ranges::any_of(schedule_.contractions, [](const auto& one) { return one.turned.by_tiles; });
+  TileRegisters tiles(code_, *function_->getParent(), unit_.tile_functions);
+  if (has_tiles) tiles.Configure();
   if (schedule_.is_tiled()) {
     TRY(LowerTasks(begin, end, done));
   } else if (schedule_.row_lanes != 0) {
@@ -161,13 +168,15 @@ Status KernelLowering::Run() {
   } else {
     TRY(LowerRows(begin, end, done));
   }
-  code_.SetInsertPoint(done);
-  code_.CreateRet(code_.getInt32(INGOT_KERNEL_OK));
-  code_.SetInsertPoint(fail_);
-  code_.CreateRet(code_.getInt32(INGOT_KERNEL_INDEX_OUT_OF_RANGE));
+  const auto leave = [&](llvm::BasicBlock* block, int32_t status) {
+    code_.SetInsertPoint(block);
+    if (has_tiles) tiles.Release();
+    code_.CreateRet(code_.getInt32(static_cast<uint32_t>(status)));
+  };
+  leave(done, INGOT_KERNEL_OK);
+  leave(fail_, INGOT_KERNEL_INDEX_OUT_OF_RANGE);
   if (fail_->hasNPredecessors(0)) fail_->eraseFromParent();
-  code_.SetInsertPoint(outside_);
-  code_.CreateRet(code_.getInt32(INGOT_KERNEL_ACCESS_OUT_OF_BOUNDS));
+  leave(outside_, INGOT_KERNEL_ACCESS_OUT_OF_BOUNDS);
   if (outside_->hasNPredecessors(0)) outside_->eraseFromParent();
   prologue_.CreateBr(start);
   return {};
@@ -316,7 +325,13 @@ Status LowerKernel(const loop::Kernel& kernel, const loop::Schedule& schedule, c
   function->addFnAttr("min-legal-vector-width", bits);
   std::string features;
   if (unit.dots_bf16 || unit.narrows_bf16) features += "+avx512bf16";
-  if (unit.dots_i16) features += (features.empty() ? "" : ",") + std::string("+avx512vnni");
+  const auto add = [&](bool is_used, std::string_view feature) {
+    if (is_used) features += (features.empty() ? "" : ",") + std::string(feature);
+  };
+  add(unit.dots_i16, "+avx512vnni");
+  add(unit.tiles_bf16 || unit.tiles_i8, "+amx-tile");
+  add(unit.tiles_bf16, "+amx-bf16");
+  add(unit.tiles_i8, "+amx-int8");
   if (!features.empty()) function->addFnAttr("target-features", features);
   function->addParamAttr(0, llvm::Attribute::NoAlias);
   function->addParamAttr(0, llvm::Attribute::ReadOnly);

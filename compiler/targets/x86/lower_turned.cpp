@@ -34,6 +34,12 @@ Value* KernelLowering::TurnedStep(const Contract& c, Value* first_k) {
   for (size_t n = 0; n < c.ks.size(); ++n) {
     if (n != c.tile.lane_depth) step_into(n);
   }
+  if (c.tiles && c.ks.size() > 1) {
+    // Tiles are whole.
+    at = code_.CreateMul(at, code_.I64(PaddedLanes(c.block, *c.tiles)));
+    Value* k = c.ks[c.tile.lane_depth];
+    return code_.CreateUDiv(k == nullptr ? at : code_.CreateAdd(at, k), code_.I64(c.step));
+  }
   step_into(c.tile.lane_depth);
   return code_.CreateUDiv(at, code_.I64(c.step));
 }
@@ -77,6 +83,8 @@ Status KernelLowering::TurnColumns(Contract& c, Value* column, Value* end_column
       if (c.pairs == Pairs::kBF16) {
         const Inst& inst = At(c.form.right.loads[0]);
         loaded = LoadSideBySide(inst, AddressIn(c, inst, line.loads[0]), steps, mask);
+      } else if (c.tiles) {
+        loaded = NarrowOf(c, c.tiles->right, c.form.right, line, lane, steps, mask);
       } else {
         loaded = DecodeAll(c, c.right.inner, c.form.right, line, lane, steps, mask);
       }
@@ -95,6 +103,7 @@ Status KernelLowering::TurnColumns(Contract& c, Value* column, Value* end_column
   return CountUp(code_.I64(0), count, kTogether, none, [&](Value* ahead, Accumulators&) -> Status {
     const std::vector<Line> columns = LinesOfColumns(c, code_.CreateAdd(column, ahead), end_column, kTogether);
     return ForEachTurned(c, first_k, end_k, false, none, [&](Value* first, Value* end, Accumulators&) -> Status {
+      if (c.tiles && !c.tiles->right_scales.empty()) PackScales(c, columns, ahead, first_k);
       Value* whole = EndOfWhole(first, end, steps);
       TRY(CountUp(first, whole, steps, none, [&](Value* at, Accumulators&) -> Status {
         k = at;

@@ -11,6 +11,7 @@
 
 #include "compiler/loop/contraction.h"
 #include "compiler/loop/ops.h"
+#include "compiler/targets/x86/tile_form.h"
 
 namespace ingot::compiler::x86 {
 
@@ -49,6 +50,11 @@ constexpr int64_t kColumnBytesOfFewRows = 1024;
 constexpr int64_t kTurnedDepth = 256;
 constexpr int64_t kTurnedStepsMax = 4 * kTurnedDepth;
 constexpr int64_t kTurnedRowsMin = 16;
+// Of tile registers: multiplying takes so little that packing must be shared by many rows, but for columns so few that
+// threads share rows. A panel of 32 columns fits the first cache. By counting instructions, not measured.
+constexpr int64_t kTileTaskRows = 512;
+constexpr int64_t kTileTaskRowsOfNarrow = 256;
+constexpr int64_t kTilePanelBytes = 32 << 10;
 // The same of windows: tasks of many rows turn over less often, tasks of few are more.
 constexpr int64_t kWindowRowTile = 192;
 // Steps of all k together that are turned over at a time, of windows: their panel stays in the second cache.
@@ -71,17 +77,52 @@ guards::Dim StepsBehindFirst(const loop::Block& block) {
   return steps;
 }
 
+/// The same by tile registers, for tasks that have rows enough to fill one.
+loop::ContractionSchedule::Turned TurnedByTiles(const loop::Block& block, int64_t rows, const TileForm& form) {
+  loop::ContractionSchedule::Turned turned;
+  if (rows != 0 && rows < kTileRowsMin) return turned;
+  constexpr unsigned kRowsOfTile = 16;
+  const bool is_one = rows == kRowsOfTile;
+  turned.rows = is_one ? kRowsOfTile : 2 * kRowsOfTile;
+  turned.columns = is_one ? 4 : 2;
+  const int64_t steps_max = kTilePanelBytes / (turned.columns * 64) * form.together();
+  const guards::Dim depth = block.Depth();
+  if (block.depths.size() > 1) {
+    // Of several k the first goes in pieces, and all of the others is packed for each step of it.
+    int64_t inner = PaddedLanes(block, form);
+    for (size_t n = 1; n < block.depths.size(); ++n) {
+      if (n != form.lane_depth) inner *= block.depths[n].const_value();
+    }
+    turned.depth = std::max<int64_t>(1, steps_max / std::max<int64_t>(1, inner));
+    const guards::Dim& first = block.depths[0];
+    if (first.is_const() && first.const_value() <= turned.depth) turned.depth = 0;
+  } else {
+    turned.depth = depth.is_const() && depth.const_value() <= steps_max ? 0 : steps_max;
+  }
+  turned.from = rows != 0 ? 1 : kTileRowsMin;
+  turned.by_tiles = true;
+  return turned;
+}
+
+/// Rows of a task, at most, whose columns are turned over.
+int64_t TurnedTaskRows(const loop::Block& block, const loop::ContractionSchedule& tile) {
+  if (!tile.turned.by_tiles) return kTurnedRowTile;
+  const bool is_narrow = block.extent.is_const() && block.extent.const_value() <= kNarrowColumns;
+  return is_narrow ? kTileTaskRowsOfNarrow : kTileTaskRows;
+}
+
 /// Sums over few steps cost more to fold over the lanes than to make, as sums of pairs do, and what is decoded for each
 /// few rows is decoded again and again. Turning over costs as much as a few rows.
 loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loop::Block& block, int64_t rows,
                                            const loop::Contraction& form, const VectorUnit& unit) {
   loop::ContractionSchedule::Turned turned;
   const auto lanes = loop::DepthOfLanes(kernel, form);
-  if (!lanes || form.sum != guards::DType::kF32) return turned;
   // Of several k the first goes in pieces, and all of the others is turned over for each step of it.
   const guards::Dim inner = StepsBehindFirst(block);
-  if (block.depths.size() > 1 && (*lanes == 0 || !inner.is_const() || inner.const_value() > kTurnedStepsMax))
+  if (block.depths.size() > 1 && (lanes == 0 || !inner.is_const() || inner.const_value() > kTurnedStepsMax))
     return turned;
+  if (const auto tiles = TileFormOf(kernel, block, form, unit)) return TurnedByTiles(block, rows, *tiles);
+  if (!lanes || form.sum != guards::DType::kF32) return turned;
   if (rows != 0 && rows < kTurnedRowsMin) return turned;
   const guards::Dim depth = block.Depth();
   const bool is_shallow = depth.is_const() && depth.const_value() <= kTurnedDepth;
@@ -284,7 +325,7 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
       is_along_columns = true;
       const bool is_window = GoesByWindows(kernel, *loop::ContractionOf(kernel, block));
       has_windows |= is_window;
-      most_rows = std::max(most_rows, is_window ? kWindowRowTile : kTurnedRowTile);
+      most_rows = std::max(most_rows, is_window ? kWindowRowTile : TurnedTaskRows(block, tile));
     }
     schedule.contractions.push_back(tile);
   }
@@ -430,9 +471,12 @@ guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, con
     bytes = (block.Depth() * guards::Dim(size) + guards::Dim(unit.bytes)) * guards::Dim(rows);
   }
   if (turned.from == 0) return bytes;
+  const auto form = *loop::ContractionOf(kernel, block);
+  if (const auto tiles = turned.by_tiles ? TileFormOf(kernel, block, form, unit) : std::nullopt) {
+    return bytes + guards::Dim(TilePanelOf(block, *tiles, tile).bytes());
+  }
   const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
   guards::Dim depth = turned.depth != 0 ? guards::Dim(turned.depth) * StepsBehindFirst(block) : block.Depth();
-  const auto form = *loop::ContractionOf(kernel, block);
   if (GoesByWindows(kernel, form)) {
     const WindowPanel panel = WindowPanelOf(kernel, form, tile, schedule, unit);
     depth = panel.rows * guards::Dim(panel.pieces);

@@ -15,6 +15,9 @@ namespace ingot::compiler::x86 {
 enum class Pairs : uint8_t { kNone, kBF16, kI16 };
 Pairs PairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit);
 
+/// Rows that tile registers are worth their while for.
+constexpr int64_t kTileRowsMin = 16;
+
 /// Adds register tiles, cache blocks and tasks to the schedule of a kernel with contractions.
 void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule);
 

@@ -3,6 +3,7 @@
 
 #include "base/result.h"
 #include "compiler/targets/target_spec.h"
+#include "compiler/targets/x86/tile_functions.h"
 
 namespace ingot::compiler::x86 {
 
@@ -13,6 +14,9 @@ struct VectorUnit {
   bool dots_bf16 = false;           ///< Sums of products of pairs of bf16 (AVX512_BF16).
   bool narrows_bf16 = false;        ///< f32 to bf16 by one instruction, denormals apart (AVX512_BF16).
   bool dots_i16 = false;            ///< The same of i16 by one instruction instead of two (AVX512_VNNI).
+  bool tiles_bf16 = false;          ///< Tile registers that multiply bf16 (AMX_TILE, AMX_BF16).
+  bool tiles_i8 = false;            ///< The same of 8 bit integers (AMX_TILE, AMX_INT8).
+  const TileFunctions* tile_functions = nullptr;  ///< Stand for their instructions; null: those themselves.
 };
 
 /// kUnsupported for a level this compiler does not know.
