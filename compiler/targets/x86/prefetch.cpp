@@ -17,7 +17,8 @@ using loop::ScalarOp;
 namespace {
 
 constexpr int64_t kLineBytes = 64;
-// Of one row: less is not worth an instruction, more would push out what the row itself needs.
+// Of one row: less is not worth an instruction, more would push out what the row itself needs. Rows of unknown size are
+// taken for some in between: for others it costs little.
 constexpr int64_t kRowBytesMin = 1024;
 constexpr int64_t kRowBytesMax = 64 << 10;
 
@@ -47,10 +48,12 @@ void KernelLowering::PlanPrefetch() {
     best = score;
     prefetch_loop_ = &block;
   }
-  if (prefetch_loop_ == nullptr || !first->extent.is_const()) return;
+  if (prefetch_loop_ == nullptr) return;
   for (const Id id : first->insts) {
-    const int64_t bytes = first->extent.const_value() * int64_t(SizeOf(At(id).dtype));
-    if (bytes < kRowBytesMin || bytes > kRowBytesMax) continue;
+    if (first->extent.is_const()) {
+      const int64_t bytes = first->extent.const_value() * int64_t(SizeOf(At(id).dtype));
+      if (bytes < kRowBytesMin || bytes > kRowBytesMax) continue;
+    }
     if (IsPrefetchable(At(id))) prefetched_.push_back(id);
   }
 }
