@@ -61,7 +61,7 @@ constexpr ExpTraits kExpFine32 = [] {
   return traits;
 }();
 /// Of a difference from a row's maximum. It was rounded by up to 2^-24 of itself; without its low part, ln(2) is off by
-/// less than a twentieth of that.
+/// 2^-28 of itself.
 constexpr ExpTraits kExpOfDifference32 = [] {
   ExpTraits traits = kExpStep32;
   traits.ln2_lo = 0;

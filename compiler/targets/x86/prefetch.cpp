@@ -98,8 +98,18 @@ void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* colu
   Value* has_first_rows = code_.CreateICmpSLT(row, code_.I64(schedule_.row_tile));
   Value* end = code_.CreateSelect(has_first_rows, share(code_.CreateAdd(turn, code_.I64(1))), begin);
   llvm::Type* byte = code_.getInt8Ty();
-  Value* next = code_.CreateMul(code_.CreateAdd(column, code_.I64(width)), Evaluate(apart));
-  next = code_.CreateGEP(code_.MemoryTypeOf(load.dtype), c.right_at[0], {code_.CreateAdd(next, first_k)});
+  // Behind the last columns come the first ones, for the next piece of k, and then those of the next task.
+  Value* next = code_.CreateAdd(column, code_.I64(width));
+  Value* next_k = first_k;
+  if (c.tile.depth != 0 && end_column_ != nullptr) {
+    Value* is_here = code_.CreateICmpSLT(next, end_column_);
+    Value* behind = code_.CreateAdd(first_k, code_.I64(c.tile.depth));
+    Value* has_more = code_.CreateICmpSLT(behind, Evaluate(extent));
+    next = code_.CreateSelect(is_here, next, code_.CreateSelect(has_more, first_column_, end_column_));
+    next_k = code_.CreateSelect(is_here, first_k, code_.CreateSelect(has_more, behind, code_.I64(0)));
+  }
+  next = code_.CreateAdd(code_.CreateMul(next, Evaluate(apart)), next_k);
+  next = code_.CreateGEP(code_.MemoryTypeOf(load.dtype), c.right_at[0], {next});
   Accumulators none;
   const auto fetch = [&](Value* n, Accumulators&) -> Status {
     Value* at = code_.CreateMul(code_.CreateUDiv(n, code_.I64(lines)), code_.I64(apart.const_value() * size));
