@@ -106,6 +106,7 @@ class KernelLowering {
   void PlanPrefetch();
   bool IsPrefetchable(const loop::Inst& inst) const;
   void EmitPrefetches();
+  void FetchColumnsAhead(const loop::Block& block, Value* j);
   Value* ToMemory(Value* value, guards::DType dtype);
   Value* FromMemory(Value* value, guards::DType dtype);
   template <typename Body>

@@ -87,6 +87,7 @@ Status KernelLowering::LowerColumnLoop(const loop::Block& block) {
 }
 
 Status KernelLowering::EmitColumns(const loop::Block& block, Value* j, Accumulators& accumulators) {
+  FetchColumnsAhead(block, j);
   column_ = j;
   for (const Id id : block.insts) {
     if (loop::IsReduce(At(id).op)) {

@@ -75,6 +75,27 @@ void KernelLowering::EmitPrefetches() {
   }
 }
 
+/// What comes a few j after `j` where vectors run along rows: each j lies in another page, where no processor looks
+/// ahead by itself.
+void KernelLowering::FetchColumnsAhead(const loop::Block& block, Value* j) {
+  constexpr int64_t kAhead = 8;
+  if (block.extent.is_const() && block.extent.const_value() <= kAhead) return;
+  column_ = code_.CreateAdd(j, code_.I64(kAhead));
+  for (const Id id : block.insts) {
+    const Inst& inst = At(id);
+    const bool is_read = inst.op == ScalarOp::kLoad && !IsRowBuffer(inst) && inst.predicate == loop::kNone;
+    if (!is_read || !inst.index.gathered.empty() || inst.index.coefs.back().is_one()) continue;
+    if (!LaneCoef(inst.index).is_one()) continue;
+    llvm::Type* memory = code_.MemoryTypeOf(inst.dtype);
+    Value* at = code_.CreateGEP(memory, Buffer(inst.buffer), {InvariantIndex(inst.index)});
+    const auto bytes = static_cast<int64_t>(SizeOf(inst.dtype) * lanes_);
+    for (int64_t offset = 0; offset < bytes; offset += kLineBytes) {
+      code_.Prefetch(code_.CreateConstGEP1_64(code_.getInt8Ty(), at, uint64_t(offset)));
+    }
+  }
+  column_ = j;
+}
+
 /// Fetches a part of the `width` columns that come after those from `column` on, while these are multiplied: each
 /// register tile of rows does so for some lines. Only where tasks have the first rows do columns come from memory.
 void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* column, Value* first_k, int64_t width) {
