@@ -37,10 +37,10 @@ struct ContractionSchedule {
   unsigned in_turn = 0;     ///< kDepth: so many columns are read to their end before the next are; 0: the tile's are
   bool unrolls(size_t depth) const { return (unrolled >> depth & 1U) != 0; }
 
-  /// The way of tasks with many rows: columns of the right operand, which lie along k, are decoded and turned over,
+  /// The way of many rows: columns of the right operand, which lie along k, are decoded and turned over,
   /// those of a register tile at a time, and vectors run along j.
   struct Turned {
-    int64_t from = 0;  ///< rows of a task that goes this way, at least; 0 = none does
+    int64_t from = 0;  ///< TiledRows of a kernel that goes this way, at least; 0 = none does
     unsigned rows = 1, columns = 1;  ///< of a register tile, in elements and in vectors
     bool by_tiles = false;           ///< those are in registers that hold a tile each, and are multiplied as such
     int64_t depth = 0;               ///< steps of the k along the lanes that are turned over at a time; 0 = all

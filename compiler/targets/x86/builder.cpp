@@ -63,6 +63,15 @@ llvm::Value* Builder::Interleaved(Value* vector) {
   return CreateShuffleVector(vector, lanes);
 }
 
+std::pair<llvm::Value*, llvm::Value*> Builder::Halves(Value* vector) {
+  const unsigned count = LanesOf(vector) / 2;
+  if (count == 1) return {CreateExtractElement(vector, uint64_t{0}), CreateExtractElement(vector, uint64_t{1})};
+  std::vector<int> low(count), high(count);
+  std::iota(low.begin(), low.end(), 0);
+  std::iota(high.begin(), high.end(), static_cast<int>(count));
+  return {CreateShuffleVector(vector, low), CreateShuffleVector(vector, high)};
+}
+
 llvm::Value* Builder::Join(std::vector<Value*> vectors) {
   for (; vectors.size() > 1; vectors.resize(vectors.size() / 2)) {
     std::vector<int> lanes(size_t{2} * LanesOf(vectors[0]));

@@ -4,6 +4,7 @@
 #include <llvm/IR/IRBuilder.h>
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "guards/dtype.h"
@@ -35,6 +36,8 @@ class Builder : public llvm::IRBuilder<> {
   /// The even lanes of a vector and the odd ones behind them; the reverse of that.
   Value* EvenFirst(Value* vector);
   Value* Interleaved(Value* vector);
+  /// The first lanes and the last, as many of each; of two lanes their scalars.
+  std::pair<Value*, Value*> Halves(Value* vector);
   /// Vectors of equal lanes, a power of two of them, one behind the other.
   Value* Join(std::vector<Value*> vectors);
 

@@ -106,6 +106,7 @@ class KernelLowering {
   void PlanPrefetch();
   bool IsPrefetchable(const loop::Inst& inst) const;
   void EmitPrefetches();
+  void FetchColumnsAhead(const loop::Block& block, Value* j);
   Value* ToMemory(Value* value, guards::DType dtype);
   Value* FromMemory(Value* value, guards::DType dtype);
   template <typename Body>
@@ -114,7 +115,12 @@ class KernelLowering {
 
   // lower_columns.cpp: rows side by side in a vector.
   Status LowerChunks(Value* begin, Value* end, llvm::BasicBlock* done);
+  void BeginColumns(Value* mask);
   Status LowerChunk(Value* mask);
+  bool MayFoldPanels() const;
+  int64_t StepsOfTurn(const loop::Block& fold) const;
+  Status LowerPanel(Value* chunks);
+  void FinishColumns(const Accumulators& totals);
   Status LowerColumnLoop(const loop::Block& block);
   Status EmitColumns(const loop::Block& block, Value* j, Accumulators& accumulators);
   Status EmitColumn(loop::Id id);
@@ -251,6 +257,10 @@ class KernelLowering {
   void FoldLanes(Accumulator& accumulator);
 
   // lower_sum.cpp: long sums of floats as chains.
+  /// Additions one after the other before the total is touched. Of eight equal values the sum is off by two units in
+  /// the last place at most; twice as many cost 6 % less of a plain sum in the first-level cache, and lose twice as
+  /// much.
+  static constexpr int64_t kChain = 8;
   bool SumsFloats(const loop::Inst& inst) const;
   bool NeedsChains(const loop::Block& block, int64_t step) const;
   void StartTotals(Accumulators& accumulators);

@@ -15,8 +15,6 @@ using loop::Id;
 using loop::Inst;
 using loop::ScalarOp;
 
-bool IsAccess(const Inst& inst) { return inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kStore; }
-
 /// Whether all lanes of `block` are treated alike, and memory holds nothing of 32 bits but row buffers. What is bool
 /// changes places by itself: bytes do so in one or two instructions.
 bool TreatsLanesAlike(const loop::Kernel& kernel, const loop::Block& block) {
@@ -42,14 +40,15 @@ bool TreatsLanesAlike(const loop::Kernel& kernel, const loop::Block& block) {
   });
 }
 
-/// Whether an access of a row buffer is at j, so that all loops that have it see the same vectors.
+}  // namespace
+
+bool IsAccess(const Inst& inst) { return inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kStore; }
+
 bool IsAtJ(const loop::Kernel& kernel, const Inst& inst) {
   const auto rows = std::span(inst.index.coefs).first(kernel.rows.size());
   return inst.predicate == loop::kNone && inst.index.offset.is_zero() &&
          std::ranges::all_of(rows, [](const guards::Dim& coef) { return coef.is_zero(); });
 }
-
-}  // namespace
 
 std::vector<bool> EvenLanesFirst(const loop::Kernel& kernel, const loop::Schedule& schedule, const VectorUnit& unit) {
   std::vector<bool> result(kernel.blocks.size());

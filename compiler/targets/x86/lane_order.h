@@ -9,6 +9,12 @@
 
 namespace ingot::compiler::x86 {
 
+/// A load or a store.
+bool IsAccess(const loop::Inst& inst);
+
+/// Whether an access of a row buffer is at j, so that all loops that have it see the same vectors.
+bool IsAtJ(const loop::Kernel& kernel, const loop::Inst& inst);
+
 /// By block: whether the lanes of its vectors hold even j first and odd j behind them. Two neighbours in bf16 are the
 /// halves of 32 bits, so that each half is widened by one instruction where it stands, and rounded back likewise. Only
 /// loops that treat all lanes alike may, and what they hand on in a row buffer stays in that order.

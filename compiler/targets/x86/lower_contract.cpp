@@ -211,7 +211,8 @@ Status KernelLowering::LowerContraction(const loop::Block& block, const loop::Co
   llvm::BasicBlock* many = code_.NewBlock("rows.many");
   llvm::BasicBlock* few = code_.NewBlock("rows.few");
   llvm::BasicBlock* after = code_.NewBlock("rows.after");
-  Value* rows = code_.CreateSub(end_row_, first_row_);
+  // Of all rows, not the task's: how tasks are cut changes no bit.
+  Value* rows = Evaluate(loop::TiledRows(kernel_, schedule_));
   code_.CreateCondBr(code_.CreateICmpSGE(rows, code_.I64(way.from)), many, few);
   code_.SetInsertPoint(many);
   TRY(LowerOneWay(turned));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "compiler/loop/ops.h"
+#include "compiler/targets/x86/in_output.h"
 #include "compiler/targets/x86/kernel_lowering.h"
 #include "compiler/targets/x86/lane_order.h"
 #include "compiler/targets/x86/scratch.h"
@@ -213,6 +214,13 @@ Status KernelLowering::LowerRows(Value* begin, Value* end, llvm::BasicBlock* don
 
 Status KernelLowering::LowerRowBody() {
   PlanPrefetch();
+  const std::vector<Id> in_outputs = RowBuffersInOutputs(kernel_, schedule_);
+  for (size_t b = 0; b < in_outputs.size(); ++b) {
+    if (in_outputs[b] == loop::kNone) continue;
+    const Inst& store = At(in_outputs[b]);
+    Value* row = code_.CreateGEP(code_.MemoryTypeOf(store.dtype), Buffer(store.buffer), {InvariantIndex(store.index)});
+    buffers_[kernel_.params.size() + b] = row;
+  }
   for (const loop::Block& block : kernel_.blocks) {
     if (block.is_loop) {
       TRY(LowerLoop(block));

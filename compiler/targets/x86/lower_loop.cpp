@@ -246,7 +246,7 @@ Result<Value*> KernelLowering::EmitVector(Id id, unsigned copy) {
     default: break;
   }
   if (inst.op == ScalarOp::kExp && IsBelowRowMaximum(kernel_, inst.args[0])) {
-    return EmitExpOfNonPositive(code_, VectorArg(inst.args[0], copy));
+    return EmitExpBelowMaximum(code_, VectorArg(inst.args[0], copy));
   }
   std::vector<Typed> args;
   for (const Id arg : inst.args) args.push_back({VectorArg(arg, copy), At(arg).dtype});

@@ -164,21 +164,12 @@ void KernelLowering::MergeCopies(Accumulators& accumulators) {
 void KernelLowering::FoldLanes(Accumulator& accumulator) {
   const Inst& inst = At(accumulator.id);
   std::vector<Value*>& parts = accumulator.parts;
-  for (unsigned lanes = lanes_; lanes > 1; lanes /= 2) {
-    std::vector<int> low, high;
-    for (unsigned i = 0; i < lanes / 2; ++i) {
-      low.push_back(static_cast<int>(i));
-      high.push_back(static_cast<int>(i + lanes / 2));
-    }
+  while (Builder::LanesOf(parts[0]) > 1) {
     std::vector<Value*> a, b;
     for (Value* part : parts) {
-      if (lanes == 2) {
-        a.push_back(code_.CreateExtractElement(part, uint64_t{0}));
-        b.push_back(code_.CreateExtractElement(part, uint64_t{1}));
-      } else {
-        a.push_back(code_.CreateShuffleVector(part, low));
-        b.push_back(code_.CreateShuffleVector(part, high));
-      }
+      const auto [low, high] = code_.Halves(part);
+      a.push_back(low);
+      b.push_back(high);
     }
     if (!accumulator.is_total) {
       parts = CombineParts(inst, std::move(a), std::move(b));

@@ -33,19 +33,22 @@ Value* KernelLowering::UpdateScan(Accumulator& accumulator, unsigned copy) {
   const unsigned width = ScanLanes(inst);
   Value* nothing = code_.Splat(identity, width);
   std::vector<Value*> parts;
-  Value* of_parts = nullptr;  // What all registers of this vector so far make.
+  std::vector<int> lanes(width);
   for (unsigned first = 0; first < lanes_; first += width) {
-    std::vector<int> lanes(width);
     std::iota(lanes.begin(), lanes.end(), static_cast<int>(first));
-    Value* part = width == lanes_ ? value : code_.CreateShuffleVector(value, lanes);
-    for (unsigned distance = 1; distance < width; distance *= 2) {
-      // As x86 cuts a register out of two that lie one behind the other.
-      for (unsigned i = 0; i < width; ++i) lanes[i] = static_cast<int>(width - distance + i);
-      part = join(code_.CreateShuffleVector(nothing, part, lanes), part);
-    }
-    parts.push_back(join(of_parts == nullptr ? before : join(before, of_parts), part));
-    Value* total = part;
-    if (width > 1) total = code_.CreateShuffleVector(part, std::vector<int>(width, static_cast<int>(width - 1)));
+    parts.push_back(width == lanes_ ? value : code_.CreateShuffleVector(value, lanes));
+  }
+  // Step by step for all registers: each step waits for the one before.
+  for (unsigned distance = 1; distance < width; distance *= 2) {
+    // As x86 cuts a register out of two that lie one behind the other.
+    for (unsigned i = 0; i < width; ++i) lanes[i] = static_cast<int>(width - distance + i);
+    for (Value*& part : parts) part = join(code_.CreateShuffleVector(nothing, part, lanes), part);
+  }
+  std::ranges::fill(lanes, static_cast<int>(width - 1));
+  Value* of_parts = nullptr;  // What all registers of this vector so far make.
+  for (Value*& part : parts) {
+    Value* total = width == 1 ? part : code_.CreateShuffleVector(part, lanes);
+    part = join(of_parts == nullptr ? before : join(before, of_parts), part);
     of_parts = of_parts == nullptr ? total : join(of_parts, total);
   }
   before = join(before, of_parts);

@@ -60,6 +60,13 @@ constexpr ExpTraits kExpFine32 = [] {
   traits.q = kExpFineQ32;
   return traits;
 }();
+/// Of a difference from a row's maximum. It was rounded by up to 2^-24 of itself; without its low part, ln(2) is off by
+/// 2^-28 of itself.
+constexpr ExpTraits kExpOfDifference32 = [] {
+  ExpTraits traits = kExpStep32;
+  traits.ln2_lo = 0;
+  return traits;
+}();
 constexpr ExpTraits kExp64 = {0x1.8p52,
                               0x1.71547652b82fep+0,
                               0x1.62e42fefa39efp-1,
@@ -104,7 +111,7 @@ ExpParts ReduceExp(Builder& code, const ExpTraits& t, Value* x, double factor, i
   Value* shifted = code.Fma(x, code.F(x, factor * t.log2e), magic);
   Value* n = code.CreateFSub(shifted, magic);
   Value* r = code.Fma(n, code.F(x, -t.ln2_hi / factor), x);
-  r = code.Fma(n, code.F(x, -t.ln2_lo / factor), r);
+  if (t.ln2_lo != 0) r = code.Fma(n, code.F(x, -t.ln2_lo / factor), r);
   llvm::Type* integer = Builder::Like(x, IsF32(x) ? code.getInt32Ty() : static_cast<llvm::Type*>(code.getInt64Ty()));
   return {t, code.CreateBitCast(shifted, integer), r, factor};
 }
@@ -368,8 +375,8 @@ Value* EmitExp(Builder& code, Value* x, Value* tail) {
   return code.CreateFMul(result, code.CreateBitCast(second, x->getType()));
 }
 
-Value* EmitExpOfNonPositive(Builder& code, Value* x) {
-  const ExpTraits& t = SteppedTraitsOf(x);
+Value* EmitExpBelowMaximum(Builder& code, Value* x) {
+  const ExpTraits& t = IsF32(x) ? kExpOfDifference32 : kExp64;
   const ExpParts parts = ReduceExp(code, t, AtLeast(code, x, t.unit_min), 1, t.bias);
   Value* power = PowerOfTwo(code, parts);
   return code.Fma(ExpPolynomial(code, parts), power, power);

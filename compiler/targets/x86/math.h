@@ -26,7 +26,8 @@ struct LogSplit {
 LogSplit SplitForLog(Builder& code, llvm::Value* x);
 /// e^(x + tail), over the whole range.
 llvm::Value* EmitExp(Builder& code, llvm::Value* x, llvm::Value* tail = nullptr);
-/// e^x for x that is not above 0 (or is NaN); results below the normal numbers may become 0.
-llvm::Value* EmitExpOfNonPositive(Builder& code, llvm::Value* x);
+/// e^x for x = y - max(y), rounded, so not above 0 (or NaN), to about what the rounding leaves of it; results below the
+/// normal numbers become 0.
+llvm::Value* EmitExpBelowMaximum(Builder& code, llvm::Value* x);
 
 }  // namespace ingot::compiler::x86

@@ -17,7 +17,8 @@ using loop::ScalarOp;
 namespace {
 
 constexpr int64_t kLineBytes = 64;
-// Of one row: less is not worth an instruction, more would push out what the row itself needs.
+// Of one row: less is not worth an instruction, more would push out what the row itself needs. Rows of unknown size are
+// taken for some in between: for others it costs little.
 constexpr int64_t kRowBytesMin = 1024;
 constexpr int64_t kRowBytesMax = 64 << 10;
 
@@ -47,10 +48,12 @@ void KernelLowering::PlanPrefetch() {
     best = score;
     prefetch_loop_ = &block;
   }
-  if (prefetch_loop_ == nullptr || !first->extent.is_const()) return;
+  if (prefetch_loop_ == nullptr) return;
   for (const Id id : first->insts) {
-    const int64_t bytes = first->extent.const_value() * int64_t(SizeOf(At(id).dtype));
-    if (bytes < kRowBytesMin || bytes > kRowBytesMax) continue;
+    if (first->extent.is_const()) {
+      const int64_t bytes = first->extent.const_value() * int64_t(SizeOf(At(id).dtype));
+      if (bytes < kRowBytesMin || bytes > kRowBytesMax) continue;
+    }
     if (IsPrefetchable(At(id))) prefetched_.push_back(id);
   }
 }
@@ -70,6 +73,27 @@ void KernelLowering::EmitPrefetches() {
       code_.Prefetch(code_.CreateConstGEP1_64(code_.getInt8Ty(), at, uint64_t(offset)));
     }
   }
+}
+
+/// What comes a few j after `j` where vectors run along rows: each j lies in another page, where no processor looks
+/// ahead by itself.
+void KernelLowering::FetchColumnsAhead(const loop::Block& block, Value* j) {
+  constexpr int64_t kAhead = 8;
+  if (block.extent.is_const() && block.extent.const_value() <= kAhead) return;
+  column_ = code_.CreateAdd(j, code_.I64(kAhead));
+  for (const Id id : block.insts) {
+    const Inst& inst = At(id);
+    const bool is_read = inst.op == ScalarOp::kLoad && !IsRowBuffer(inst) && inst.predicate == loop::kNone;
+    if (!is_read || !inst.index.gathered.empty() || inst.index.coefs.back().is_one()) continue;
+    if (!LaneCoef(inst.index).is_one()) continue;
+    llvm::Type* memory = code_.MemoryTypeOf(inst.dtype);
+    Value* at = code_.CreateGEP(memory, Buffer(inst.buffer), {InvariantIndex(inst.index)});
+    const auto bytes = static_cast<int64_t>(SizeOf(inst.dtype) * lanes_);
+    for (int64_t offset = 0; offset < bytes; offset += kLineBytes) {
+      code_.Prefetch(code_.CreateConstGEP1_64(code_.getInt8Ty(), at, uint64_t(offset)));
+    }
+  }
+  column_ = j;
 }
 
 /// Fetches a part of the `width` columns that come after those from `column` on, while these are multiplied: each
@@ -95,8 +119,18 @@ void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* colu
   Value* has_first_rows = code_.CreateICmpSLT(row, code_.I64(schedule_.row_tile));
   Value* end = code_.CreateSelect(has_first_rows, share(code_.CreateAdd(turn, code_.I64(1))), begin);
   llvm::Type* byte = code_.getInt8Ty();
-  Value* next = code_.CreateMul(code_.CreateAdd(column, code_.I64(width)), Evaluate(apart));
-  next = code_.CreateGEP(code_.MemoryTypeOf(load.dtype), c.right_at[0], {code_.CreateAdd(next, first_k)});
+  // Behind the last columns come the first ones, for the next piece of k, and then those of the next task.
+  Value* next = code_.CreateAdd(column, code_.I64(width));
+  Value* next_k = first_k;
+  if (c.tile.depth != 0 && end_column_ != nullptr) {
+    Value* is_here = code_.CreateICmpSLT(next, end_column_);
+    Value* behind = code_.CreateAdd(first_k, code_.I64(c.tile.depth));
+    Value* has_more = code_.CreateICmpSLT(behind, Evaluate(extent));
+    next = code_.CreateSelect(is_here, next, code_.CreateSelect(has_more, first_column_, end_column_));
+    next_k = code_.CreateSelect(is_here, first_k, code_.CreateSelect(has_more, behind, code_.I64(0)));
+  }
+  next = code_.CreateAdd(code_.CreateMul(next, Evaluate(apart)), next_k);
+  next = code_.CreateGEP(code_.MemoryTypeOf(load.dtype), c.right_at[0], {next});
   Accumulators none;
   const auto fetch = [&](Value* n, Accumulators&) -> Status {
     Value* at = code_.CreateMul(code_.CreateUDiv(n, code_.I64(lines)), code_.I64(apart.const_value() * size));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/targets/x86/in_output.h"
 #include "compiler/targets/x86/lane_order.h"
 #include "compiler/targets/x86/squares.h"
 #include "compiler/targets/x86/tiles.h"
@@ -41,8 +42,9 @@ Dim Scratch::Bytes() const {
 
 Scratch ScratchOf(const loop::Kernel& kernel, const loop::Schedule& schedule, const VectorUnit& unit) {
   Scratch scratch;
+  const std::vector<loop::Id> in_outputs = RowBuffersInOutputs(kernel, schedule);
   for (uint32_t b = 0; b < kernel.row_buffers.size(); ++b) {
-    scratch.row_buffers.push_back(RowBufferBytes(kernel, schedule, b, unit));
+    scratch.row_buffers.push_back(in_outputs[b] == loop::kNone ? RowBufferBytes(kernel, schedule, b, unit) : Dim(0));
   }
   for (const loop::Block& block : kernel.blocks) {
     if (!block.is_contraction()) continue;

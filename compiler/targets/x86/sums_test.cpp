@@ -14,10 +14,11 @@ using guards::DType;
 using loop::ParamMode;
 using loop::ScalarOp;
 
-/// Two rows of neighbouring elements, or twenty rows that lie side by side.
+/// Two rows of neighbouring elements, or some rows that lie side by side.
 struct Layout {
   bool is_columns;
-  int64_t rows() const { return is_columns ? 20 : 2; }
+  int64_t columns = 20;
+  int64_t rows() const { return is_columns ? columns : 2; }
 };
 
 /// out[row] = sum over j of in[row, j], or of in[j, row].
@@ -117,6 +118,31 @@ TEST(Sums, HoldAtEveryLengthAroundTheChains) {
     const TestKernel test(SumKernel(DType::kF32, {is_columns}, Dim::Symbol(0)));
     for (const int64_t count : {1, 7, 8, 9, 63, 64, 65, 127, 255, 256, 257, 511, 512, 513, 575, 576, 1023, 1025}) {
       EXPECT_LE(WorstUlps(test, DType::kF32, {is_columns}, count, kShapes[0]), 3) << count;
+    }
+  }
+}
+
+// Rows side by side are folded in chunks, and chunks in panels, wherever a call begins.
+TEST(Sums, OfColumnsHaveTheSameBitsHoweverRowsAreSplit) {
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
+    constexpr int64_t kCount = 83;
+    const Layout layout{true, 1500};
+    const int64_t rows = layout.rows();
+    const TestKernel test(SumKernel(dtype, layout, Dim::Symbol(0)));
+    std::mt19937_64 random(3);
+    TestBuffers start;
+    start.emplace_back(dtype, rows * kCount, random, false);
+    start.emplace_back(dtype == DType::kF64 ? DType::kF64 : DType::kF32, rows, random, false);
+    for (const CompiledKernel& compiled : test.compiled()) {
+      const auto in_pieces = [&](int64_t piece) {
+        return After(start, [&](auto& p) {
+          for (int64_t row = 0; row < rows; row += piece) {
+            ASSERT_EQ(compiled.Run(p, {kCount}, row, std::min(rows, row + piece)), 0);
+          }
+        });
+      };
+      const TestBuffers whole = in_pieces(rows);
+      for (const int64_t piece : {64, 100, 1000}) EXPECT_EQ(in_pieces(piece)[1].bytes, whole[1].bytes) << piece;
     }
   }
 }

@@ -55,6 +55,11 @@ constexpr int64_t kTurnedRowsMin = 16;
 constexpr int64_t kTileTaskRows = 512;
 constexpr int64_t kTileTaskRowsOfNarrow = 256;
 constexpr int64_t kTilePanelBytes = 32 << 10;
+// The same of columns that are multiplied as they are: a panel of one register tile stays in the first cache, and takes
+// more rows to repay itself.
+constexpr int64_t kPlainTurnedDepth = 128;
+constexpr int64_t kPlainTurnedRowsMin = 64;
+constexpr int64_t kPlainTurnedRowTile = 192;
 // The same of windows: tasks of many rows turn over less often, tasks of few are more.
 constexpr int64_t kWindowRowTile = 192;
 // Steps of all k together that are turned over at a time, of windows: their panel stays in the second cache.
@@ -111,6 +116,14 @@ int64_t TurnedTaskRows(const loop::Block& block, const loop::ContractionSchedule
   return is_narrow ? kTileTaskRowsOfNarrow : kTileTaskRows;
 }
 
+/// Whether many rows turn over columns that they multiply as they are, in f32: vectors along j need not be folded, and
+/// what a register tile reads stays in the first cache. Narrower vectors gain less than that costs.
+bool TurnsPlain(const loop::Kernel& kernel, const loop::Contraction& form, const VectorUnit& unit) {
+  const loop::Id right = loop::PlainLoad(kernel, form.right);
+  return unit.bytes == 64 && form.depths.size() == 1 && right != loop::kNone &&
+         kernel.insts[right].dtype == guards::DType::kF32 && loop::MayTileColumns(kernel);
+}
+
 /// Sums over few steps cost more to fold over the lanes than to make, as sums of pairs do, and what is decoded for each
 /// few rows is decoded again and again. Turning over costs as much as a few rows.
 loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loop::Block& block, int64_t rows,
@@ -123,16 +136,20 @@ loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loo
     return turned;
   if (const auto tiles = TileFormOf(kernel, block, form, unit)) return TurnedByTiles(block, rows, *tiles);
   if (!lanes || form.sum != guards::DType::kF32) return turned;
-  if (rows != 0 && rows < kTurnedRowsMin) return turned;
   const guards::Dim depth = block.Depth();
   const bool is_shallow = depth.is_const() && depth.const_value() <= kTurnedDepth;
   const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone;
-  if (!is_shallow && !decodes && TurnedPairsOf(kernel, form, unit) == Pairs::kNone) return turned;
+  const bool is_plain = !is_shallow && TurnsPlain(kernel, form, unit);
+  const int64_t rows_min = is_plain ? kPlainTurnedRowsMin : kTurnedRowsMin;
+  if (rows != 0 && rows < rows_min) return turned;
+  if (!is_shallow && !decodes && !is_plain && TurnedPairsOf(kernel, form, unit) == Pairs::kNone) return turned;
   // Known rows, and shallow sums of any, need no second way beside this one.
-  turned.from = is_shallow || rows != 0 ? 1 : kTurnedRowsMin;
-  turned.rows = unit.bytes == 64 ? 6 : 4;
+  turned.from = is_shallow || rows != 0 ? 1 : rows_min;
+  // Where nothing is decoded, more sums than hide their latency are no faster, and leave more rows over.
+  turned.rows = unit.bytes == 64 && !is_plain ? 6 : 4;
   turned.columns = unit.bytes == 64 ? 4 : 2;
-  turned.depth = is_shallow ? 0 : std::max<int64_t>(1, kTurnedDepth / std::max<int64_t>(1, inner.const_value()));
+  const int64_t at_a_time = is_plain ? kPlainTurnedDepth : kTurnedDepth;
+  turned.depth = is_shallow ? 0 : std::max<int64_t>(1, at_a_time / std::max<int64_t>(1, inner.const_value()));
   return turned;
 }
 
@@ -211,7 +228,8 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
     tile.lane_depth = static_cast<unsigned>(*depth_of_lanes);
     size_t widest = 1;
     for (const loop::Id load : form.right.loads) widest = std::max(widest, SizeOf(kernel.insts[load].dtype));
-    if (is_few || tile.turned.from > 1) {
+    const bool is_plain = !is_few && tile.turned.from > 1 && TurnsPlain(kernel, form, unit);
+    if (is_few || (tile.turned.from > 1 && !is_plain)) {
       const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone;
       const int64_t most = decodes && is_wide && rows != 0 ? 2 * kRowsInTurn : kRowsInTurn;
       const int64_t groups = (rows + most - 1) / most;
@@ -225,6 +243,8 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
       tile.rows = static_cast<unsigned>(rows == 0 ? 4 : std::min<int64_t>(rows, 4));
       if (!is_wide) tile.rows = std::min(tile.rows, 3U);
       tile.columns = is_wide ? 6 : 4;
+      // The columns of a task are whole register tiles of either way.
+      if (is_plain) std::tie(tile.rows, tile.columns) = std::pair(3U, 8U);
       tile.depth = kDepthBytes;
     }
     // Pieces are whole rounds of every way of reading.
@@ -305,7 +325,7 @@ size_t RowDimsOf(const loop::Kernel& kernel) {
 
 void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
   int64_t row_step = 1, column_step = 1, most_rows = kRowTile;
-  bool is_along_columns = false, has_windows = false;
+  bool is_along_columns = false, has_windows = false, has_plain_panels = false;
   schedule.row_dims = RowDimsOf(kernel);
   const guards::Dim tiled = loop::TiledRows(kernel, schedule);
   const int64_t rows = tiled.is_const() ? std::max<int64_t>(1, tiled.const_value()) : 0;
@@ -323,9 +343,12 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
       row_step = std::lcm(row_step, int64_t{tile.turned.rows});
       column_step = std::lcm(column_step, tile.turned.columns * lanes);
       is_along_columns = true;
-      const bool is_window = GoesByWindows(kernel, *loop::ContractionOf(kernel, block));
+      const auto form = *loop::ContractionOf(kernel, block);
+      const bool is_window = GoesByWindows(kernel, form);
+      const bool is_plain = !is_window && tile.turned.depth != 0 && TurnsPlain(kernel, form, unit);
       has_windows |= is_window;
-      most_rows = std::max(most_rows, is_window ? kWindowRowTile : TurnedTaskRows(block, tile));
+      has_plain_panels |= is_plain;
+      most_rows = std::max(most_rows, is_window ? kWindowRowTile : is_plain ? kPlainTurnedRowTile : TurnedTaskRows(block, tile));
     }
     schedule.contractions.push_back(tile);
   }
@@ -345,7 +368,7 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
     const bool is_narrow = extent.is_const() && extent.const_value() <= kNarrowColumns;
     int64_t columns = is_few ? kColumnTileOfFewRows : is_narrow && shares_columns ? kColumnTile / 2 : kColumnTile;
     if (is_along_columns) columns = is_few ? kColumnBytesOfFewRows / 4 : 2 * kColumnTile;
-    if (has_windows) columns = column_step;
+    if (has_windows || has_plain_panels) columns = column_step;
     schedule.column_tile = (columns + column_step - 1) / column_step * column_step;
   } else {
     int64_t row_bytes = 0;

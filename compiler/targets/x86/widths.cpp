@@ -93,6 +93,7 @@ loop::LoopSchedule WidthsOf(const loop::Kernel& kernel, const loop::Block& block
   bool is_heavy = false;
   bool is_wide = false;
   bool reduces = false;
+  bool scans = false;
   bool converts = false;
   for (const Id id : block.insts) {
     if (!varying[id] || (turn && turn->Settles(id))) continue;
@@ -102,6 +103,7 @@ loop::LoopSchedule WidthsOf(const loop::Kernel& kernel, const loop::Block& block
     is_heavy |= IsHeavy(inst);
     is_wide |= IsHeavy(inst) && !StaysIn32(inst);
     reduces |= loop::IsReduce(inst.op);
+    scans |= loop::IsScan(inst.op);
     const bool is_cast = inst.op == ScalarOp::kCast;
     converts |= is_cast && (inst.dtype == DType::kBF16 || kernel.insts[inst.args[0]].dtype == DType::kBF16);
   }
@@ -114,8 +116,12 @@ loop::LoopSchedule WidthsOf(const loop::Kernel& kernel, const loop::Block& block
   // chains side by side, instruction by instruction, where copies would come one after the other.
   const bool is_short = block.extent.is_const() && block.extent.const_value() < 2 * widths.lanes;
   if (is_heavy && !is_wide && widest == 4 && !is_short) widths.lanes *= 2;
+  if (scans && !is_heavy && !is_short) {
+    widths.lanes *= 2;
+    widths.unroll = 1;
+  }
   // Two registers make one of bf16, see lane_order.h.
-  if (converts && !is_heavy && widest == 4 && !is_short) {
+  if (converts && !scans && !is_heavy && widest == 4 && !is_short) {
     widths.lanes *= 2;
     widths.unroll = std::max(1U, widths.unroll / 2);
   }
