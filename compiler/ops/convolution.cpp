@@ -144,7 +144,7 @@ std::optional<Convolution> ConvolutionOf(const Call& call, std::string_view& why
   }
   const auto out = weight->sizes[made.WeightOut()].DivideExactly(Dim(made.is_transposed ? 1 : made.groups));
   const auto in = weight->sizes[made.WeightIn()].DivideExactly(Dim(made.is_transposed ? made.groups : 1));
-  constexpr int64_t kChannelsMin = 4;
+  constexpr int64_t kChannelsMin = 8;
   const auto is_few = [&](const auto& channels) {
     return !channels || !channels->is_const() || channels->const_value() < kChannelsMin;
   };
