@@ -124,6 +124,16 @@ PythonRef CopyOf(PyObject* container) {
   return copy;
 }
 
+bool HoldsTensor(PyObject* data, int depth) {
+  constexpr int kDepthMax = 8;
+  if (data == nullptr || depth > kDepthMax || !(PyList_Check(data) || PyTuple_Check(data))) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(data); ++i) {
+    PyObject* one = PySequence_Fast_GET_ITEM(data, i);
+    if (IsTensor(one) || HoldsTensor(one, depth + 1)) return true;
+  }
+  return false;
+}
+
 bool HoldsSame(PyObject* one, PyObject* other) {
   if (PyDict_Check(one)) return HoldsSameEntries(one, other);
   if (PyAnySet_Check(one)) return HoldsSameMembers(one, other);

@@ -23,6 +23,8 @@ PythonRef ElementsOf(PyObject* container);
 /// A new one of the same native kind with the same elements, one level deep; null for what is no container, and for
 /// a dict whose keys a class of the program's compares.
 PythonRef CopyOf(PyObject* container);
+/// Whether a list or tuple holds tensors, at any depth.
+bool HoldsTensor(PyObject* data, int depth = 0);
 /// Whether two of one kind have the same objects in the same places, or equal numbers and text.
 bool HoldsSame(PyObject* one, PyObject* other);
 

@@ -106,6 +106,9 @@ class Observer final : private InstructionListener {
     size_t positional() const {
       return count - (keyword_names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(keyword_names)));
     }
+    /// Whether a function of numpy's is handed an array for its result: by name, or behind the others. Those of a
+    /// ufunc are as many as it says; methods take it behind the array, the axis and the type.
+    bool NameOutput(PyObject* ufunc = nullptr) const;
   };
 
   void CollectAgain();
@@ -118,24 +121,31 @@ class Observer final : private InstructionListener {
   int Observe(const Instruction& instruction);
   PyObject* OnResult(int tag, PyObject* result) override;
 
-  // observer.cpp: frames, names, cells
+  // observer.cpp
   template <typename Step>
   void Guard(Step step);
-  Wish Enter(const EnteredFrame& frame);
   int See(const Instruction& instruction);
   bool IsMade(PyObject* value);
   void SeeResult(int tag, PyObject* result);
   void NoteOperators();
   void NoteNamed(PyObject* made);
+  void Give(PyObject* value, Taking taking);
+  void Identity(PyObject* one, PyObject* other);
+
+  // observe_frames.cpp
+  Wish Enter(const EnteredFrame& frame);
   void Explain(const EnteredFrame& frame);
   void EnterFunction(PyObject* function);
   void NoteByName(PyObject* function, std::string_view module, std::string_view qualname);
   void NoteFunction(PyObject* function);
+  void NoteCell(const CellOf& cell);
+  void LoadClassCell();
+
+  // observe_names.cpp
+  void Import(PyObject* name);
   void LoadGlobal(const Instruction& instruction);
   void StoreGlobal(const Instruction& instruction);
-  void NoteCell(const CellOf& cell);
   void LoadCell(PyObject* cell);
-  void LoadClassCell();
   void StoreCell(PyObject* cell, PyObject* value);
   std::optional<Number> ModuleNumber(PyObject* module);
   std::optional<Number> ModuleOfGlobals(PyObject* globals);
@@ -296,12 +306,6 @@ class Observer final : private InstructionListener {
   void NoteMaking(const Arguments& arguments);
   void NoteAbstract(PyTypeObject* type);
   void NoteFinalizer(PyTypeObject* type);
-  void Print(const Arguments& arguments);
-  int CallNative(PyObject* callable, const Arguments& arguments);
-  int CallByEffect(PyObject* callable, const Arguments& arguments);
-  Taking TakingOf(Effect effect, const Arguments& arguments) const;
-  static bool HoldsObjects(PyObject* value, int depth = 0);
-  void Give(PyObject* value, Taking taking);
   int CallOther(PyObject* callable, const Arguments& arguments);
   int CallFromClass(PyObject* found, PyObject* object, const Arguments& arguments);
   struct Partial {
@@ -309,16 +313,21 @@ class Observer final : private InstructionListener {
   };
   Partial TakeApartPartial(PyObject* partial);
   int CallPartial(PyObject* partial, const Arguments& arguments);
-  void Change(PyObject* callable, const Arguments& arguments, bool reads);
-  void NoteChange(Number number, const std::string& name, const std::vector<PyObject*>& values);
+  void Exited(PyObject* exit);
   void DeepAll(const Arguments& arguments, size_t from = 0);
   PythonRef PlainArguments(const Arguments& arguments);
   void Answer(PyObject* callable, const Arguments& arguments);
   void Getters(const Arguments& arguments);
   void GetBy(PyObject* getter, PyObject* subject);
-  void Identity(PyObject* one, PyObject* other);
-  void Import(PyObject* name);
-  void Exited(PyObject* exit);
+
+  // observe_native.cpp
+  void Print(const Arguments& arguments);
+  int CallNative(PyObject* callable, const Arguments& arguments);
+  int CallByEffect(PyObject* callable, const Arguments& arguments);
+  Taking TakingOf(Effect effect, const Arguments& arguments) const;
+  static bool HoldsObjects(PyObject* value, int depth = 0);
+  void Change(PyObject* callable, const Arguments& arguments, bool reads);
+  void NoteChange(Number number, const std::string& name, const std::vector<PyObject*>& values);
 
   std::string own_;
   /// Calls that lead from one object's class to another object; refuses those without end.

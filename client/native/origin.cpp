@@ -53,6 +53,10 @@ std::string_view QualnameOf(PyTypeObject* type) {
   return name.substr(name.rfind('.') + 1);
 }
 
+PyObject* ModuleNamed(PyObject* name) {
+  return name == nullptr ? nullptr : PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
+}
+
 PyObject* LoadedModule(const char* name) {
   PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), name);
   return module != nullptr && PyModule_Check(module) ? module : nullptr;

@@ -26,6 +26,8 @@ std::string_view QualnameOf(PyTypeObject* type);
 /// What a loaded module has under a name, borrowed; null where there is none. To import it would ask the frame that
 /// runs for its builtins, which may be none.
 PyObject* LoadedAttribute(const char* module, const char* name);
+/// What sys.modules holds under a name; borrowed, null where that is nothing, or there is no name.
+PyObject* ModuleNamed(PyObject* name);
 /// The module itself.
 PyObject* LoadedModule(const char* name);
 /// `__name__` among the variables of a module; borrowed, null where there is none.

@@ -8,8 +8,8 @@
 #include "compiler/import/imported_graph.h"
 #include "compiler/import/memories.h"
 #include "compiler/import/overlap.h"
-#include "compiler/import/positions.h"
 #include "compiler/import/recording.h"
+#include "compiler/import/step_call.h"
 #include "compiler/ir/text.h"
 #include "compiler/ops/collectives.h"
 #include "compiler/ops/infer.h"
@@ -20,30 +20,6 @@ namespace {
 
 /// Bound on what regenerated views may add to a recording's own steps.
 constexpr size_t kNodesMax = 1u << 20;
-
-// Scalar results that follow from types alone, which the guards of the inputs cover.
-constexpr std::string_view kMetadataOps[] = {
-    "aten.size.int",
-    "aten.stride.int",
-    "aten.dim",
-    "aten.numel",
-    "aten.sym_size.int",
-    "aten.sym_stride.int",
-    "aten.sym_numel",
-    "aten.sym_storage_offset",
-    "aten.storage_offset",
-    "aten.is_floating_point",
-    "aten.is_complex",
-    "aten.is_signed",
-    "aten.is_contiguous",
-    "aten.is_same_size",
-    "aten.is_conj",
-    "aten.is_neg",
-    "aten.is_inference",
-    "aten.can_cast",
-    "aten.result_type.Tensor",
-    "aten.result_type.Scalar",
-};
 
 // Batch statistics are written although the schemas do not say so.
 constexpr std::string_view kRunningStatistics[] = {
@@ -57,30 +33,6 @@ template <size_t N>
 bool IsOneOf(const std::string_view (&list)[N], std::string_view op) {
   return std::find(std::begin(list), std::end(list), op) != std::end(list);
 }
-
-template <typename Fn>
-void ForEachId(const Arg& arg, Fn&& fn) {
-  if (const auto* ref = std::get_if<Ref>(&arg)) fn(ref->id);
-  if (const auto* list = std::get_if<RefList>(&arg)) {
-    for (uint32_t id : list->ids) {
-      if (id != kNoValue) fn(id);
-    }
-  }
-}
-
-/// One step with checked parts; tensors are still recording ids.
-struct StepCall {
-  const proto::Step* raw = nullptr;
-  int32_t number = 0;
-  std::string op;
-  std::vector<Arg> args;
-  std::vector<Arg> results;
-  std::vector<uint32_t> writes;   ///< argument positions
-  std::vector<uint32_t> operands; ///< ids in all arguments
-  std::vector<uint32_t> made;     ///< ids in all results
-
-  bool Takes(uint32_t id) const { return std::find(operands.begin(), operands.end(), id) != operands.end(); }
-};
 
 class Importer {
  public:
@@ -150,45 +102,8 @@ class Importer {
     return {};
   }
 
-  Result<StepCall> ReadStep(size_t i) {
-    StepCall call;
-    call.raw = &recording_.step(i);
-    call.number = static_cast<int32_t>(i);
-    const std::optional<std::string> op = GraphOpName(call.raw->op()->string_view());
-    if (!op) return Error(Code::kCorrupt, "is no operator name");
-    // These names belong to nodes that no recording may forge.
-    if (op->starts_with("guard.") || op->starts_with("ingot.")) {
-      return Error(Code::kUnsupported, "operator namespace is reserved");
-    }
-    call.op = *op;
-    if (call.raw->args()) {
-      for (const proto::Arg* raw : *call.raw->args()) {
-        TRY_ASSIGN(Arg arg, recording_.ReadArg(*raw));
-        ForEachId(arg, [&](uint32_t id) { call.operands.push_back(id); });
-        call.args.push_back(std::move(arg));
-      }
-    }
-    TRY(CountFromFront(call.op, recording_, call.args));
-    if (call.raw->results()) {
-      for (const proto::Arg* raw : *call.raw->results()) {
-        TRY_ASSIGN(Arg result, recording_.ReadArg(*raw));
-        ForEachId(result, [&](uint32_t id) { call.made.push_back(id); });
-        call.results.push_back(std::move(result));
-      }
-    }
-    if (const auto* writes = call.raw->writes()) call.writes.assign(writes->begin(), writes->end());
-    std::sort(call.writes.begin(), call.writes.end());
-    call.writes.erase(std::unique(call.writes.begin(), call.writes.end()), call.writes.end());
-    for (uint32_t position : call.writes) {
-      if (position >= call.args.size()) {
-        return Error(Code::kCorrupt, fmt::format("writes argument {}", position));
-      }
-    }
-    return call;
-  }
-
   Status AddStep(size_t i) {
-    TRY_ASSIGN(const StepCall call, ReadStep(i));
+    TRY_ASSIGN(const StepCall call, StepCall::Read(recording_, i));
     for (uint32_t id : call.operands) {
       if (!memories_.IsDefined(id)) {
         return Error(Code::kCorrupt, fmt::format("uses value {} that nothing made", id));
@@ -255,36 +170,8 @@ class Importer {
     return node;
   }
 
-  /// Ids of the tensor results in order; results that are absent may only come last.
-  Result<std::vector<uint32_t>> ResultIds(const StepCall& call) const {
-    std::vector<uint32_t> ids;
-    bool absent = false;
-    const auto add = [&](uint32_t id) -> Status {
-      if (id == kNoValue) {
-        absent = true;
-      } else if (absent) {
-        return Error(Code::kUnsupported, "has an absent result before a present one");
-      } else {
-        ids.push_back(id);
-      }
-      return {};
-    };
-    for (const Arg& result : call.results) {
-      if (std::holds_alternative<None>(result)) {
-        TRY(add(kNoValue));
-      } else if (const auto* ref = std::get_if<Ref>(&result)) {
-        TRY(add(ref->id));
-      } else if (const auto* list = std::get_if<RefList>(&result)) {
-        for (uint32_t id : list->ids) TRY(add(id));
-      } else {
-        return Error(Code::kUnsupported, "returns something that is no tensor");
-      }
-    }
-    return ids;
-  }
-
   Status AddPureStep(const StepCall& call) {
-    TRY_ASSIGN(const std::vector<uint32_t> ids, ResultIds(call));
+    TRY_ASSIGN(const std::vector<uint32_t> ids, call.ResultIds());
     // An operator with nothing to do returns its operand: `contiguous`, dropout in eval mode.
     const auto takes = [&call](uint32_t id) { return call.Takes(id); };
     const bool returns_operands = !ids.empty() && std::all_of(ids.begin(), ids.end(), takes);
@@ -386,7 +273,8 @@ class Importer {
   }
 
   Status AddScalarGuard(const StepCall& call, const Arg& result) {
-    if (IsOneOf(kMetadataOps, call.op)) return {};
+    // What follows from types alone the guards of the inputs cover.
+    if (const Answers by = AnswersOf(call.op); by == Answers::kTypes || by == Answers::kSizes) return {};
     TRY_ASSIGN(const std::vector<Arg> args, UseArgs(call));
     if (call.results.size() != 1 || args.empty() || !std::holds_alternative<Ref>(args[0])) {
       return Error(Code::kUnsupported, "returns a number Ingot cannot compare again");
@@ -427,7 +315,7 @@ class Importer {
     const bool is_pointwise = info != nullptr && info->op_class == OpClass::kPointwise;
     bool reads = false;
     for (uint32_t position = 0; position < call.args.size(); ++position) {
-      if (IsWritten(call, position)) continue;
+      if (call.Writes(position)) continue;
       ForEachId(call.args[position], [&](uint32_t id) {
         const Meta& read = recording_.meta(id);
         for (uint32_t target : written) {
@@ -438,10 +326,6 @@ class Importer {
       });
     }
     return reads;
-  }
-
-  static bool IsWritten(const StepCall& call, uint32_t position) {
-    return std::find(call.writes.begin(), call.writes.end(), position) != call.writes.end();
   }
 
   Status AddWritingStep(const StepCall& call) {

@@ -171,6 +171,26 @@ TEST(ImportRecording, UndoesViewsThatKeepAllElements) {
 )");
 }
 
+// What is cut off from the front on looks whole by where it begins.
+TEST(ImportRecording, PutsBackWhatViewsByOtherNamesTook) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {2, 3, 4});
+  const uint32_t moved = r.View("aten::movedim.int", Args(V(x), I(0), I(2)), {3, 4, 2}, {4, 1, 12});
+  r.InPlace("aten::sin_", Args(V(moved)));
+  const uint32_t part = r.View("aten::narrow", Args(V(x), I(1), I(0), I(2)), {2, 2, 4}, {12, 4, 1});
+  r.InPlace("aten::cos_", Args(V(part)));
+  EXPECT_EQ(Body(r.Finish({})), R"(  %0 = aten.movedim.int(%x, 0, 2) : f32[3, 4, 2] strides [4, 1, 12]
+  %1 = aten.sin(%0) : f32[3, 4, 2] strides [4, 1, 12]
+  %2 = aten.permute(%1, [2, 0, 1]) : f32[2, 3, 4]
+  %3 = aten.narrow(%2, 1, 0, 2) : f32[2, 2, 4] strides [12, 4, 1]
+  %4 = aten.cos(%3) : f32[2, 2, 4]
+  %5 = aten.slice_scatter(%2, %4, 1, 0, 2, 1) : f32[2, 3, 4]
+  write %x = %5
+  return
+}
+)");
+}
+
 TEST(ImportRecording, WritesThroughPiecesOfASplit) {
   RecordingBuilder r;
   const uint32_t x = r.Input("x", DType::kF32, {5, 2});

@@ -23,13 +23,6 @@ namespace {
 
 constexpr size_t kWalksMax = 200;
 
-/// Results that say where elements lie or how many there are, and that no guard of the graph compares.
-constexpr std::string_view kSizeQuestions[] = {
-    "aten.size.int",  "aten.stride.int",         "aten.numel",          "aten.sym_size.int",  "aten.sym_stride.int",
-    "aten.sym_numel", "aten.sym_storage_offset", "aten.storage_offset", "aten.is_contiguous", "aten.is_same_size",
-    "aten.equal",     "aten.allclose",
-};
-
 /// Arguments the importer makes that hold no sizes, or sizes of their own results.
 constexpr std::string_view kWithoutSizes[] = {"aten.permute", "aten.to.dtype", "aten.clone",
                                               "aten.copy",    "ingot.shares",  "guard.equal"};
@@ -432,7 +425,7 @@ class Lifter {
         const Type& type = out_.type(value);
         if (!type.IsContiguous() && op == "aten.contiguous") layouts_.Fix(type, op);
       }));
-    } else if (IsOneOf(kSizeQuestions, op)) {
+    } else if (AnswersOf(op) == Answers::kSizes || AnswersOf(op) == Answers::kElements) {
       TRY(each_operand([&](ValueId value) { layouts_.Fix(out_.type(value), op); }));
     }
     const auto* args = raw.args();

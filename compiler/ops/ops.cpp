@@ -81,6 +81,18 @@ bool ChecksValues(const Graph& graph, const Node& node) {
   return Divides(node.op) && node.results.size() == 1 && IsInteger(graph.value(node.results[0]).type.dtype);
 }
 
+Answers AnswersOf(std::string_view op) {
+  static const OpTable<Answers> answers = [] {
+    using enum Answers;
+    OpTable<Answers> table;
+#define ANSWERS(by) , by
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  const Answers* by = answers.Of(op);
+  return by == nullptr ? Answers::kNothing : *by;
+}
+
 bool MayCopy(std::string_view op) {
   static const OpTable<bool> copiers = [] {
     OpTable<bool> table;

@@ -48,6 +48,14 @@ bool IsPure(const Node& node);
 /// an integer divided by zero, whatever an unknown operator looks at. It runs though nobody uses
 /// its results.
 bool ChecksValues(const Graph& graph, const Node& node);
+/// What an operator that returns a number or a bool, and no tensor, tells that by.
+enum class Answers : uint8_t {
+  kNothing,   ///< It is none, or nobody has looked at it.
+  kTypes,     ///< How many dims there are, of which type elements are, and what PyTorch calls a tensor.
+  kSizes,     ///< Where elements lie or how many there are.
+  kElements,  ///< What the operands hold.
+};
+Answers AnswersOf(std::string_view op);
 /// The operator returns a view of its operand where the layout of that allows one, and a copy otherwise (reshape).
 bool MayCopy(std::string_view op);
 /// The operator returns its operand where there is nothing to do, and a copy otherwise (contiguous, to).

@@ -44,7 +44,7 @@ def _first_two(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[s
 
 
 def _unserved(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "list[Arguments]":
-    return [one for one in _other_gears(engine, args, kwargs) if not engine._is_served(engine._taken_apart(*one))]
+    return [one for one in _other_gears(engine, args, kwargs) if not engine._serving.is_served(engine._taken_apart(*one))]
 
 
 def _prove(engine: "Engine", calls: "list[Arguments]") -> None:
@@ -54,7 +54,7 @@ def _prove(engine: "Engine", calls: "list[Arguments]") -> None:
             engine.site(*args, **kwargs)
     engine.wait()
     for one in calls:
-        if not engine._is_served(engine._taken_apart(*one)):
+        if not engine._serving.is_served(engine._taken_apart(*one)):
             engine.site(*one[0], **one[1])
 
 

@@ -213,7 +213,7 @@ class Compiles:
     def _settle(self, sibling: Job) -> None:
         """Sends a recording that went along with another, unless what came back serves it: it may be a template of others."""
         with self._engine._lock:
-            is_served = self._engine._is_served(sibling.call)
+            is_served = self._engine._serving.is_served(sibling.call)
         self.end(sibling) if is_served else self._send(sibling)
 
     def _accept(self, job: Job, reply: "dict[str, typing.Any]") -> None:
@@ -238,7 +238,7 @@ class Compiles:
         """Installs a variant where its state is the present one, and keeps it; the one that is kept."""
         engine, entry = self._engine, job.shape.entry
         roots = paths.Roots(engine.target, job.call.objects)
-        engine._fetch_what_changes(job.shape.keeps_changing(job.captured.record), roots)
+        engine._moving.add_numbers(job.shape.keeps_changing(job.captured.record), roots)
         variant.holds = variant.mismatch(roots) is None
         if not variant.holds:  # The call itself, or another since, has moved on; the state it was made in may return.
             known = next((v for v in entry.variants if v.artifact_digest == variant.artifact_digest and v.record == variant.record), None)
@@ -262,7 +262,7 @@ class Compiles:
         if self._replace(job, variant, replaced):
             self._specialize(job, variant)
         elif not variant.fetches():  # What a call fetches may be of other sizes by now.
-            inputs = engine._inputs(variant, job.call)
+            inputs = engine._serving.inputs(variant, job.call)
             why = variant.program.explain(inputs) if variant.program else engine._last_miss.why
             engine._last_error = f"the variant does not take the call it was made from: {why}"
             engine._warn_once("install", f"{engine.name}: {engine._last_error}")
@@ -275,7 +275,7 @@ class Compiles:
         for old in job.shape.entry.usable():
             if old.program is not None and variant.differs_in_sizes_alone(old):
                 old.proven = sorted({*old.proven, *variant.proven})
-                takes = engine.site._prove(job.call.shape_key, old.program, old.proven_here()) > 0 and engine._accepts(old, job.call)
+                takes = engine.site._prove(job.call.shape_key, old.program, old.proven_here()) > 0 and engine._serving.accepts(old, job.call)
                 return old if takes else None
         return None
 
@@ -285,7 +285,7 @@ class Compiles:
         for program in programs:
             if program is variant.program:
                 engine.site._remove(program)
-        installed = engine._install(job.shape, variant, job.call)
+        installed = engine._serving.install(job.shape, variant, job.call)
         for program in programs:  # Behind the new one: no call in between finds nothing.
             if program is not variant.program:
                 engine.site._remove(program)
@@ -299,7 +299,7 @@ class Compiles:
             return
         assert declared is not None
         shape.specialized.add(variant.graph)
-        sizes = tuple(tuple(tensor.shape) for tensor in self._engine._inputs(variant, job.call))
+        sizes = tuple(tuple(tensor.shape) for tensor in self._engine._serving.inputs(variant, job.call))
         values = declared.symbol_values(sizes, variant.artifact.symbol_places())
         self._send(job._replace(done=threading.Event(), proof=None, is_deferred=False, sibling=None, gears=tuple(values)))
 

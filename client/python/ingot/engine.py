@@ -15,9 +15,9 @@ import weakref
 import torch
 
 from ingot import (_native, adopting, ahead, background, binding, calls, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears,
-                   interrupts, keys, miss, padding, parts, paths, profiling, recording, report, signatures, splitting, verification)
+                   interrupts, keys, lookups, miss, moving, padding, parts, paths, profiling, recording, report, serving, signatures, splitting, verification)
 from ingot import config as configuration
-from ingot.config import Config, has_cluster
+from ingot.config import Config
 from ingot.entry import Entry, Job, Shape, State
 
 log = logging.getLogger("ingot")
@@ -26,7 +26,6 @@ _MOVES_MAX = 3
 _REFUSALS_MAX = 2
 _FRUITLESS_MAX = 16
 _VALUE_FAILURES_MAX = 3
-_MOVING_MAX = 1024
 _HOPELESS_MIN, _PASSED_OVER_MAX = 4, 4096
 """Structures in a row that were all refused, after which new ones are tried ever more rarely: where each call is of another, each would be recorded."""
 _live: "weakref.WeakSet[Engine]" = weakref.WeakSet()
@@ -43,8 +42,7 @@ class Engine:
         self._shapes: "dict[bytes, Shape]" = {}
         self._declared: "dict[bytes, gears.Declared | None]" = {}
         self._structures: "dict[bytes, str | errors.Unsupported]" = {}
-        self._moving: "set[paths.Path]" = set()
-        """Places that calls have read and changed: what lies there is fetched, not a part of what every call does."""
+        self._moving = moving.Moving()
         self._over_limit = 0
         """Calls of structures beyond the limit."""
         self._refused_in_a_row = 0
@@ -52,6 +50,7 @@ class Engine:
         self._padded = padding.Padded()
         self._lock = threading.RLock()
         self._compiles = compiles.Compiles(self)
+        self._lookups, self._serving = lookups.Lookups(self), serving.Serving(self)
         self._is_part = False
         self._parts: "weakref.WeakSet[Engine]" = weakref.WeakSet()
         """Of the modules that it calls, where it is no one graph."""
@@ -178,8 +177,8 @@ class Engine:
         with self._lock:
             shape = self._find_shape(number, call)
             if shape is not None and is_stale:
-                self._check_again(shape.entry, call)
-            return shape is not None and self._install_all(shape, call)
+                self._lookups.check_again(shape.entry, call)
+            return shape is not None and self._serving.install_all(shape, call)
 
     def _may_return(self, number: bytes, call: calls.Call) -> bool:
         """Whether the call would be recorded although its state may be one that a variant here was recorded in: one that came
@@ -192,18 +191,6 @@ class Engine:
         """Whether what is under way for other sizes is likely to serve a call's too."""
         shares = self.config.dynamic is not False and self.config.capture != "export" and not self.config.wait
         return shares and shape.awaits_template(call) and not self._compiles.is_holding()
-
-    def _check_again(self, entry: Entry, call: calls.Call) -> None:
-        """Something this process watches has changed: finds the variants whose dependencies hold now."""
-        roots = paths.Roots(self.target, call.objects)
-        held = bool(entry.usable())
-        for variant, why in entry.check(roots):
-            if why is not None and variant.holds:
-                self._last_miss = miss.Miss("rejected", f"changed in this process: {why}")
-            variant.holds = why is None
-        if held and not entry.usable():
-            counters.add("dependency_misses")
-            entry.rejected = self._last_miss.why
 
     def _fall_back(self, name: str, detail: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         """The eager answer, counted, said once for each reason."""
@@ -240,10 +227,10 @@ class Engine:
     def _verify(self, program: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         """The eager answer of a call that this program could serve, compared with the program's."""
         call = self._taken_apart(args, kwargs)
-        variant = next((v for v in self._bound_variants() if v.program is program), None)
+        variant = next((v for v in self._serving.bound() if v.program is program), None)
         if variant is None:  # Another thread has just replaced it.
             return self.target(*args, **kwargs)
-        check = verification.Check(self.target, variant, self._inputs(variant, call), call)
+        check = verification.Check(self.target, variant, self._serving.inputs(variant, call), call)
         result = check.run()
         if check.difference is not None:
             self._quarantine(variant, check.difference)
@@ -284,7 +271,7 @@ class Engine:
         key = keys.entry_key(self.target, *call.in_words(), call.objects, self.config, declared, call.sizes())
         digest = key.digest()
         if digest not in self._entries:
-            self._entries[digest] = self._look_up(key, call)
+            self._entries[digest] = self._lookups.look_up(key, call)
         shape = self._shapes.get(number)
         if shape is None or shape.entry is not self._entries[digest]:
             before, shape = shape, Shape(call.shape_key, self._entries[digest], declared)
@@ -293,125 +280,9 @@ class Engine:
             self._shapes[number] = shape
         return shape
 
-    def _look_up(self, key: keys.EntryKey, call: calls.Call) -> Entry:
-        entry = Entry(key)
-        if self._link.nothing_stored() and self.config.on_miss == "compile" and not self.config.require_cached:
-            self._last_miss = miss.nothing_stored(self.name)
-            counters.add("entry_misses")
-            return entry
-        began = time.perf_counter()
-        try:
-            reply = self._link.get(self.config.first_lookup_ms_max).lookup(key.components, self.config.first_lookup_ms_max)
-        except errors.Error as e:
-            self._note_daemon_error(e)
-            self._last_miss = miss.unreachable(e)
-            return entry
-        finally:
-            counters.add_seconds("lookup", time.perf_counter() - began)
-        entry.note = parts.note_of(reply["in_parts"]) if reply["in_parts"] else None
-        if entry.note is not None and entry.note.opened:
-            self._apart.add_opened(set(entry.note.opened))
-            entry.note = None
-        if entry.note is not None:
-            self._last_miss = miss.Miss("in_parts", f"it is no one graph: {entry.note.why}")
-        if not reply["variants"]:
-            self._last_miss = self._last_miss if reply["in_parts"] else miss.of_reply(reply)
-        else:
-            self._admit(entry, reply["variants"], call)
-            if not entry.usable() and has_cluster():
-                self._ask_again(entry, key, call)
-        counters.add("entry_hits" if entry.usable() else "entry_misses")
-        return entry
-
-    def _ask_again(self, entry: Entry, key: keys.EntryKey, call: calls.Call) -> None:
-        """What this machine has of an entry does not hold here; others may have more of it."""
-        began = time.perf_counter()
-        try:
-            reply = self._link.get(self.config.first_lookup_ms_max).lookup(key.components, self.config.first_lookup_ms_max, True)
-        except errors.Error as e:
-            return self._note_daemon_error(e)
-        finally:
-            counters.add_seconds("lookup", time.perf_counter() - began)
-        if len(reply["variants"]) > len(entry.variants):
-            self._admit(entry, reply["variants"], call)
-
-    def _admit(self, entry: Entry, variants: "list[dict[str, typing.Any]]", call: calls.Call) -> None:
-        """Keeps the variants, and notes whose dependency record holds in this process."""
-        began = time.perf_counter()
-        found = [binding.Variant(reply) for reply in variants]
-        entry.variants = [v for v in found if v.artifact_digest not in verification.quarantined]
-        for variant, mismatch in entry.check(paths.Roots(self.target, call.objects)):
-            why = mismatch
-            if why is None and self.config.opaque == "trace" and variant.record.of_kind("opaque"):
-                why = "it depends on what cannot be digested"
-            variant.holds = why is None
-            entry.rejected = why or entry.rejected
-        if entry.usable():
-            entry.rejected = ""
-        elif entry.rejected:
-            self._last_miss = miss.Miss("rejected", f"stored but rejected: {entry.rejected}")
-            counters.add("dependency_misses")
-        counters.add_seconds("check", time.perf_counter() - began)
-
     def _report_opaque(self, opaque: "list[str]") -> None:
         if opaque and self.config.opaque == "warn":
             self._warn_once("opaque", f"{self.name}: state that cannot be digested is assumed unchanged: {', '.join(opaque[:3])}")
-
-    # -- binding -------------------------------------------------------------------------------------
-
-    def _install_all(self, shape: Shape, call: calls.Call) -> bool:
-        """Binds every variant of the entry to this shape; True when one takes this call."""
-        began = time.perf_counter()
-        accepted = False
-        if shape.declared is not None:
-            # Calls with other fixed sizes have variants of the same structure.
-            for variant in shape.entry.variants:
-                self.site._remove(variant.program) if variant.program is not None else None
-        for variant in shape.entry.usable():
-            if variant.program is not None:  # The bindings of others stay: their state may return.
-                self.site._forget(call.shape_key, call.objects, variant.program)
-            accepted = self._install(shape, variant, call) or accepted
-            if variant.is_bound_anew_each_time():
-                self._fetch_instead(shape, variant)
-        counters.add_seconds("bind", time.perf_counter() - began)
-        return accepted
-
-    def _install(self, shape: Shape, variant: binding.Variant, call: calls.Call) -> bool:
-        roots = paths.Roots(self.target, call.objects)
-        try:
-            variant.bind(roots)
-            if shape.declared is not None and shape.declared.gears and variant.range:
-                # Who declares gears wants those sizes: one recording proves all in its range. Of others is asked first.
-                sizes = tuple(tuple(tensor.shape) for tensor in self._inputs(variant, call))
-                variant.serve_only(shape.declared.symbols(sizes, variant.artifact.symbol_places()))
-            self.site._install(call.shape_key, variant.parts(roots, self.config.guards))
-        except errors.Error as e:
-            self._last_miss = miss.Miss("rejected", f"stored but rejected: {e}")
-            return False
-        return self._accepts(variant, call)
-
-    def _accepts(self, variant: binding.Variant, call: calls.Call) -> bool:
-        """Whether a bound variant may serve this call."""
-        symbols = self._symbols(variant, call)
-        return symbols is not None and (not variant.is_template or variant.covers(symbols))
-
-    def _symbols(self, variant: binding.Variant, call: calls.Call) -> "tuple[int, ...] | None":
-        """The values that a call gives a bound variant's symbols; None where the variant does not take it."""
-        try:
-            symbols = variant.program.accepts(self._inputs(variant, call)) if variant.program is not None else None
-        except errors.Error:  # What it fetches is not there.
-            return None
-        return None if symbols is None else tuple(symbols)
-
-    def _is_served(self, call: calls.Call) -> bool:
-        """Whether a bound variant is proved for this call."""
-        return any(self._accepts(variant, call) for variant in self._bound_variants())
-
-    def _inputs(self, variant: binding.Variant, call: calls.Call) -> "list[torch.Tensor]":
-        """The call's tensors and what it fetches; NotFound where nothing that could be fetched lies there."""
-        roots = paths.Roots(self.target, call.objects)
-        fetched = [binding.fetched(path, roots) for path in variant.signature["inputs"] if path is not None]
-        return [*call.tensors, *fetched]
 
     @functools.cached_property
     def _value_failures_max(self) -> int:
@@ -443,7 +314,7 @@ class Engine:
                 answered, result = self._out_of_gear(shape, call)
                 if answered:
                     return result
-            if self._is_in_range(shape, call):
+            if self._serving.proves(shape, call):
                 reason, result = self.site._serve(call.args, call.kwargs)
                 if reason is None:
                     return result
@@ -460,16 +331,6 @@ class Engine:
         elif shape.declared is None and any(len(variant.proven) >= self.config.sizes_max for variant in shape.entry.usable()):
             self._retire(shape, f"more than {self.config.sizes_max} sizes, each recorded by itself")
         return self._record(shape, sizes, call)
-
-    def _is_in_range(self, shape: Shape, call: calls.Call) -> bool:
-        """Whether a template of declared gears serves a call of other sizes from now on."""
-        for variant in shape.entry.usable():
-            symbols = self._symbols(variant, call) if variant.range else None
-            if symbols is not None:
-                variant.serve_only([symbols])
-                if variant.covers(symbols):
-                    return bool(self.site._prove(call.shape_key, variant.program, variant.proven_here()))
-        return False
 
     def _out_of_gear(self, shape: Shape, call: calls.Call) -> "tuple[bool, typing.Any]":
         """(answered, result) of a call whose sizes were not declared, as ``on_miss`` says."""
@@ -493,7 +354,7 @@ class Engine:
         counters.add("retired")
 
     def _refuse_miss(self, shape: Shape, call: calls.Call) -> typing.Any:
-        nearest = self._last_miss.why if shape.declared is not None else self._why_refused(call)
+        nearest = self._last_miss.why if shape.declared is not None else self._serving.why_not(call)
         if self.config.require_cached or self.config.on_miss == "error":
             raise errors.NotFound(f"{self.name} has no variant for this call and may not compile one: {nearest}")
         return self._fall_back("on_miss", nearest, call.args, call.kwargs)
@@ -550,34 +411,16 @@ class Engine:
         if fixed:
             self._apart.pin(fixed)
             return result, None
-        found = {path for path, _, may_be_fetched in captured.moved if path and may_be_fetched} - self._moving
-        if len(self._moving) < _MOVING_MAX:
-            self._moving.update(found)
+        found = {path for path, _, may_be_fetched in captured.moved if path and may_be_fetched} - self._moving.places
+        are_fetched = self._moving.add_found(found)
         counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
         self._report_opaque(captured.opaque)
         first = next((place for place in captured.moved if place[0] and place[1]), None)
         if first is not None and self._note_moved(shape, *first[:2]):
             return result, None
-        if captured.must_fetch(found) and found <= self._moving:
+        if captured.must_fetch(found) and are_fetched:
             return result, None  # It would have to be bound anew for every call: the next recording fetches what lies there.
         return result, Job(shape, call, sizes, captured, threading.Event(), proof, since=time.monotonic())
-
-    def _fetch_what_changes(self, places: "list[paths.Path]", roots: paths.Roots) -> None:
-        """Numbers that are others in every call, whoever changes them between calls: the next recording fetches them."""
-        for where in places:
-            try:
-                is_number = type(paths.resolve(where, roots)) in (int, float)
-            except errors.NotFound:
-                continue
-            if is_number and len(self._moving) < _MOVING_MAX:
-                self._moving.add(where)
-
-    def _fetch_instead(self, shape: Shape, variant: binding.Variant) -> None:
-        """Of a variant whose weights are others in every call: one that fetches them takes its place."""
-        if len(self._moving) + len(variant.changed_weights) <= _MOVING_MAX:
-            self._moving.update(variant.changed_weights)
-            shape.entry.variants.remove(variant)
-            self.site._remove(variant.program)
 
     def _note_moved(self, shape: Shape, where: paths.Path, digest: str) -> bool:
         """Notes a place that a run read, with the digest of what was there, and that holds something else now; whether it held
@@ -641,7 +484,7 @@ class Engine:
         follows = self.config.dynamic is not False and self.config.capture != "export" and (declared is None or bool(declared.gears))
         # Gears name every size that changes.
         fixed = declared.static if declared is not None else ()
-        return recording.Recording(self.target, self.name, call, self.config, deferred, follows and not deferred, self._moving, fixed)
+        return recording.Recording(self.target, self.name, call, self.config, deferred, follows and not deferred, self._moving.places, fixed)
 
     def _note_refusal(self, shape: Shape, refused: recording.Refused) -> None:
         counters.add("refusals")
@@ -688,7 +531,7 @@ class Engine:
 
     def fetch_always(self, places: "typing.Iterable[paths.Path]") -> None:
         """Places that hold another number or tensor in every call: they are fetched."""
-        self._moving.update(places)
+        self._moving.add(places)
 
     def expect_calls(self) -> None:
         """What has been recorded so far need not have served a call yet."""
@@ -790,20 +633,6 @@ class Engine:
             return {"reason": last.reason, "why": last.why, **last.details, **({"graph": graph} if graph else {})}
         return last.why + (f"\n{graph}" if graph else "")
 
-    def _why_refused(self, call: calls.Call) -> str:
-        """The first guard of a variant that does not hold for this call, else the last miss."""
-        for variant in self._bound_variants():
-            try:
-                why = variant.program.explain(self._inputs(variant, call))
-            except errors.Error as e:
-                why = str(e)
-            symbols = self._symbols(variant, call) if not why else None
-            if symbols is not None:
-                why = variant.why_not(symbols)
-            if why:
-                return str(why)
-        return self._last_miss.why
-
     def soundness(self) -> str:
         """The dependency record in words: what is proved at load, and what is assumed."""
         return report.soundness(self._entries.values())
@@ -840,10 +669,6 @@ class Engine:
             self.site._reset()
             self._entries.clear()
             self._shapes.clear()
-
-    def _bound_variants(self) -> "typing.Iterator[binding.Variant]":
-        return (v for entry in self._entries.values() for v in entry.usable() if v.program is not None)
-
 
 def _forked() -> None:
     """A child process has none of the threads that held locks or worked on recordings."""
