@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/fusion/windows.h"
+#include "compiler/ops/few_channels.h"
 
 namespace ingot::compiler::fusion {
 namespace {
@@ -108,7 +109,7 @@ Results Conv(const Rule& r) {
   for (const Type* type : {x, weight, &result}) {
     if (type->dtype != DType::kF32) return r.No("PyTorch's library convolves other types than f32 faster");
   }
-  if (!HasChannelsLast(*x) || !HasChannelsLast(result)) return r.No("channels lie apart");
+  if (!HasChannelsLast(result) || !(HasChannelsLast(*x) || HasFewChannels(*x))) return r.No("channels lie apart");
   const auto groups = r.call.IsNone(6) ? std::optional<int64_t>(1) : r.call.IntAt(6);
   const auto walk = WalkOf(r, dims);
   constexpr int64_t kTapsMax = 1024, kDepthwiseTapsMax = 49;

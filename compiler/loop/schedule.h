@@ -43,6 +43,7 @@ struct ContractionSchedule {
     int64_t from = 0;  ///< rows of a task that goes this way, at least; 0 = none does
     unsigned rows = 1, columns = 1;  ///< of a register tile, in elements and in vectors
     int64_t depth = 0;               ///< steps of the k along the lanes that are turned over at a time; 0 = all
+    bool gathers = false;            ///< windows: what a register tile of rows reads is laid side by side first
     bool operator==(const Turned&) const = default;
   };
   Turned turned;
