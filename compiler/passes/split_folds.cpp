@@ -198,12 +198,12 @@ Result<bool> SplitFolds(Graph& graph) {
   for (const NodeId id : order) {
     std::optional<Fold> fold = FoldOf(graph, graph.node(id));
     if (!fold || !IsWorthwhile(graph, id, *fold)) continue;
-    if (RewriteUnknown(graph, id, *fold)) {
-      changed = true;
+    const Fold whole = *fold;
+    if (Divide(*fold)) {
+      Rewrite(graph, id, *fold);
+    } else if (!RewriteUnknown(graph, id, whole)) {
       continue;
     }
-    if (!Divide(*fold)) continue;
-    Rewrite(graph, id, *fold);
     changed = true;
   }
   return changed;
