@@ -6,6 +6,7 @@
 
 #include "compiler/fusion/windows.h"
 #include "compiler/ops/convolution.h"
+#include "compiler/ops/few_channels.h"
 
 namespace ingot::compiler::fusion {
 namespace {
@@ -144,7 +145,9 @@ Results Conv(const Rule& r) {
   const auto conv = ConvolutionOf(r.call, r.why);
   if (!conv) return {};
   const Type& result = r.result();
-  if (!HasChannelsLast(*r.call.TypeAt(0)) || !HasChannelsLast(result)) return r.No("channels lie apart");
+  const Type& x = *r.call.TypeAt(0);
+  const bool is_read_as_it_lies = HasChannelsLast(x) || (!conv->is_transposed && HasFewChannels(x));
+  if (!HasChannelsLast(result) || !is_read_as_it_lies) return r.No("channels lie apart");
   const ExprId padded = PaddedFor(r, *conv);
   const ExprId sum =
       conv->IsDepthwise(*r.call.TypeAt(1)) ? Depthwise(r, WalkOf(*conv), padded) : Dense(r, *conv).Make(padded);

@@ -13,10 +13,10 @@ namespace ingot::compiler {
 namespace {
 
 TEST(Convolutions, GroupsAreRowsOfTheirOwnAndWhatFollowsIsInTheKernel) {
-  constexpr int kGroups = 2, kIn = 4, kOut = 6, kPixels = 5;
-  FusedProgram run(R"(graph @f(%x: f32[1, 8, 5] strides [40, 1, 8], %w: f32[12, 4, 1] weight "w") {
-  %0 = aten.conv1d(%x, %w, none, [1], [0], [1], 2) : f32[1, 12, 5] strides [60, 1, 12]
-  %1 = aten.relu(%0) : f32[1, 12, 5] strides [60, 1, 12]
+  constexpr int kGroups = 2, kIn = 8, kOut = 9, kPixels = 5;
+  FusedProgram run(R"(graph @f(%x: f32[1, 16, 5] strides [80, 1, 16], %w: f32[18, 8, 1] weight "w") {
+  %0 = aten.conv1d(%x, %w, none, [1], [0], [1], 2) : f32[1, 18, 5] strides [90, 1, 18]
+  %1 = aten.relu(%0) : f32[1, 18, 5] strides [90, 1, 18]
   return %1
 })");
   ExpectOneKernel(run);

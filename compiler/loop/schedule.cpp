@@ -34,7 +34,8 @@ std::string Print(const Schedule& schedule) {
     if (turned.from == 0) continue;
     text += fmt::format(", from {} rows turned over with {}registers {}x{}, depth {}", turned.from,
                         turned.by_tiles ? "tile " : "", turned.rows, turned.columns, all_or(turned.depth));
-    if (one.lane_depth != 0) text += fmt::format(" of k{}", one.lane_depth);
+    if (turned.gathers) text += ", rows gathered";
+    if (one.lane_depth != 0 && !turned.gathers) text += fmt::format(" of k{}", one.lane_depth);
   }
   if (!schedule.transposed.empty()) add(fmt::format("transposed %{}", fmt::join(schedule.transposed, ", %")));
   if (schedule.row_lanes != 0) add(fmt::format("lanes i {}", schedule.row_lanes));
@@ -64,9 +65,7 @@ Status Check(const Kernel& kernel, const Schedule& schedule) {
     if (!has_dims || contractions == 0) return refuse("tiles over dims that are not there");
   }
   if (schedule.column_tile != 0 && !MayTileColumns(kernel)) return refuse("columns belong together");
-  if (!schedule.transposed.empty() && (contractions != 0 || schedule.column_tile == 0)) {
-    return refuse("squares of whole rows");
-  }
+  if (!schedule.transposed.empty() && schedule.column_tile == 0) return refuse("squares of whole rows");
   for (const Id access : schedule.transposed) {
     if (!MayTranspose(kernel, access)) return refuse("neighbouring rows lie apart in memory");
   }

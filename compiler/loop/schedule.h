@@ -44,6 +44,7 @@ struct ContractionSchedule {
     unsigned rows = 1, columns = 1;  ///< of a register tile, in elements and in vectors
     bool by_tiles = false;           ///< those are in registers that hold a tile each, and are multiplied as such
     int64_t depth = 0;               ///< steps of the k along the lanes that are turned over at a time; 0 = all
+    bool gathers = false;            ///< windows: what a register tile of rows reads is laid side by side first
     bool operator==(const Turned&) const = default;
   };
   Turned turned;

@@ -7,6 +7,7 @@
 #include "compiler/ir/graph_builder.h"
 #include "compiler/ops/call.h"
 #include "compiler/ops/convolution.h"
+#include "compiler/ops/few_channels.h"
 #include "compiler/ops/infer.h"
 #include "compiler/ops/ops.h"
 #include "compiler/passes/passes.h"
@@ -71,9 +72,23 @@ class Layouts {
     return guards::IsFloat(x->dtype) && (*groups == 1 || is_depthwise) && !weight->sizes[0].is_one();
   }
 
+  /// Whether a convolution that is ours takes images of few channels in any layout.
+  bool IsReadAsItLies(NodeId id) const {
+    const Call call(graph_, graph_.node(id));
+    const Type &x = *call.TypeAt(0), &weight = *call.TypeAt(1);
+    if (!HasFewChannels(x) || x.dtype != DType::kF32 || !weight.IsContiguous()) return false;
+    const std::string& op = graph_.node(id).op;
+    if (call.IntAt(6).value_or(1) != 1 || !op.starts_with("aten.conv") || op.starts_with("aten.conv_transpose"))
+      return false;
+    constexpr int64_t kTapsMax = 1024;
+    const Dim taps = guards::Product(std::span(weight.sizes).subspan(2));
+    if (!taps.is_const() || taps.const_value() > kTapsMax) return false;
+    return call.IntsAt(3) && (call.IntsAt(4) || call.NameAt(4)) && call.IntsAt(5);
+  }
+
   void Convolve(NodeId id) {
     const ValueId x = Call(graph_, graph_.node(id)).ValueAt(0);
-    if (!HasChannelsLast(graph_.type(x)) && !(CanLay(x) && Lay(x))) {
+    if (!HasChannelsLast(graph_.type(x)) && !IsReadAsItLies(id) && !(CanLay(x) && Lay(x))) {
       graph_.SetArg(id, 0, Copy(id, x, ChannelsLast(graph_.type(x).sizes), /*is_last=*/true));
       changed_ = true;
     }

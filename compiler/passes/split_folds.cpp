@@ -19,6 +19,8 @@ constexpr int64_t kLong = 1 << 17;
 constexpr int64_t kPieceMin = 1 << 12;
 // Partial sums: enough for any number of threads to share, few enough to add up at once.
 constexpr int64_t kPiecesMin = 16, kPiecesMax = 1024, kPiecesWished = 64;
+// What one takes in where nobody knows how many there are.
+constexpr int64_t kUnknownPiece = 1 << 13;
 // As many results are shared between threads as they are.
 constexpr int64_t kResultsMax = 8;
 
@@ -140,6 +142,47 @@ void Rewrite(Graph& graph, NodeId id, const Fold& fold) {
   ReplaceNode(graph, id, x.id);
 }
 
+/// All of an input of unknown size as the sum of whole pieces, as many as there are, and of what is left over. Others
+/// would be computed once for each of the two.
+bool RewriteUnknown(Graph& graph, NodeId id, const Fold& fold) {
+  const Dim all = ElementsOf(fold, Role::kFirst);
+  const bool folds_all = std::ranges::all_of(fold.roles, [](Role role) { return role == Role::kFirst; });
+  if (all.is_const() || !folds_all || !fold.type.IsContiguous() || graph.value(fold.operand).def != kNoNode) {
+    return false;
+  }
+  const Dim piece(kUnknownPiece);
+  const auto count = Dim::FloorDiv(all, piece);
+  if (!count) return false;
+  const Type result = graph.type(graph.node(id).results[0]);
+  const DType wide = result.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  GraphBuilder builder(graph, id);
+  const auto view = [&](std::string op, std::vector<Arg> args, Dims sizes) {
+    return builder.Typed(std::move(op), std::move(args), Type::Contiguous(fold.type.dtype, std::move(sizes)));
+  };
+  const auto make = [&](std::string op, std::vector<Arg> args, Dims sizes) {
+    return builder.Typed(std::move(op), std::move(args), Type::Contiguous(wide, std::move(sizes)));
+  };
+  Ref x{fold.operand};
+  if (fold.type.rank() != 1) x = view("aten.view", {x, Dims{all}}, {all});
+  const Dim whole = *count * piece;
+  const Ref pieces =
+      view("aten.view", {view("aten.slice.Tensor", {x, Dim(0), Dim(0), whole, Dim(1)}, {whole}), Dims{*count, piece}},
+           {*count, piece});
+  const Ref left = view("aten.slice.Tensor", {x, Dim(0), whole, all, Dim(1)}, {all - whole});
+  const Ref partial = make("aten.sum.dim_IntList", {pieces, Dims{Dim(1)}, false, DTypeArg{wide}}, {*count});
+  x = make("aten.add.Tensor",
+           {make("aten.sum.dim_IntList", {partial, Dims{Dim(0)}, false, None{}}, {}),
+            make("aten.sum.dim_IntList", {left, Dims{Dim(0)}, false, DTypeArg{wide}}, {}), Dim(1)},
+           {});
+  if (fold.is_mean) x = make("aten.div.Tensor", {x, Number{all}}, {});
+  if (!result.sizes.empty()) x = make("aten.view", {x, result.sizes}, result.sizes);
+  if (wide != result.dtype) {
+    x = builder.Typed("aten.to.dtype", {x, DTypeArg{result.dtype}, false, false, None{}}, result);
+  }
+  ReplaceNode(graph, id, x.id);
+  return true;
+}
+
 bool IsWorthwhile(const Graph& graph, NodeId id, const Fold& fold) {
   const Type& result = graph.type(graph.node(id).results[0]);
   if (!guards::IsFloat(result.dtype) || !guards::IsFloat(fold.type.dtype)) return false;
@@ -154,8 +197,13 @@ Result<bool> SplitFolds(Graph& graph) {
   const std::vector<NodeId> order = graph.order();
   for (const NodeId id : order) {
     std::optional<Fold> fold = FoldOf(graph, graph.node(id));
-    if (!fold || !IsWorthwhile(graph, id, *fold) || !Divide(*fold)) continue;
-    Rewrite(graph, id, *fold);
+    if (!fold || !IsWorthwhile(graph, id, *fold)) continue;
+    const Fold whole = *fold;
+    if (Divide(*fold)) {
+      Rewrite(graph, id, *fold);
+    } else if (!RewriteUnknown(graph, id, whole)) {
+      continue;
+    }
     changed = true;
   }
   return changed;

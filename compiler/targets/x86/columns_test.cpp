@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Folds over an outer dimension, where the lanes of a vector are neighbouring rows.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "compiler/loop/ops.h"
@@ -106,6 +108,38 @@ TEST(Columns, SoftmaxThroughARowBuffer) {
   const Id result = maker.Op(ScalarOp::kMul, DType::kF32, {kept, scale});
   maker.Store(out, columns.Here(), maker.Op(ScalarOp::kCast, DType::kBF16, {result}));
   ExpectColumns(maker.kernel, false);
+}
+
+/// Rows of a table, found at positions read from memory, summed up: `place` says where a position lies.
+std::string Gathered(std::string_view place) {
+  return fmt::format(R"(kernel bag symbols 2 {{
+  param p0: in i64[2*s0*s1]
+  param p1: in f32[100*s0]
+  param p2: out f32[2*s0]
+  rows [2, s0]
+  loop [s1] {{
+    %0 = load p0 [{}] : i64
+    %1 = cast %0 check (100) : i64
+    %2 = load p1 [i1 + (s0)*%1] : f32
+    %3 = abs %2 : f32
+    %4 = reduce_sum %3 : f32
+  }}
+  row {{
+    store p2 [(s0)*i0 + i1] = %4
+  }}
+}}
+)",
+                     place);
+}
+
+TEST(Columns, OfRowsThatAreGathered) {
+  const auto kernel = loop::Parse(Gathered("(s1)*i0 + j"));
+  ASSERT_TRUE(kernel) << kernel.error().ToText();
+  EXPECT_EQ(x86::RowLanes(*kernel, {64}), 64U) << "positions are one for all lanes";
+  ExpectColumns(*kernel, false);
+  const auto apart = loop::Parse(Gathered("(s0*s1)*i0 + (s1)*i1 + j"));
+  ASSERT_TRUE(apart) << apart.error().ToText();
+  EXPECT_FALSE(x86::FoldsColumns(*apart)) << "each row has its own";
 }
 
 TEST(Columns, WithTwoRowBuffers) {

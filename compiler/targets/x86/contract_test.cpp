@@ -9,6 +9,7 @@
 
 #include "compiler/loop/substitute.h"
 #include "compiler/targets/x86/compare.h"
+#include "compiler/targets/x86/schedules.h"
 #include "compiler/targets/x86/tiles.h"
 
 namespace ingot::compiler {
@@ -92,6 +93,51 @@ std::vector<Product> Products() {
 }
 INSTANTIATE_TEST_SUITE_P(All, Contractions, testing::ValuesIn(Products()),
                          [](const auto& info) { return info.param.name; });
+
+// Rows of two dims that share the columns and do not merge; `index`: where a result lies.
+std::string Shared(std::string_view index) {
+  return fmt::format(R"(kernel product symbols 4 {{
+  param p0: in f32[s0*s1*s3]
+  param p1: in f32[s2*s3]
+  param p2: out f32[s0*s1*s2]
+  buffer b0: f32[s2]
+  rows [s0, s1]
+  contract [s2, s3] into b0 {{
+    %0 = load p0 [(s3)*i0 + (s0*s3)*i1 + k] : f32
+    %1 = load p1 [(s3)*j + k] : f32
+    %2 = reduce_dot %0, %1 : f32
+  }}
+  loop [s2] {{
+    %3 = load b0 [j] : f32
+    %4 = add %3, %3 : f32
+    store p2 [{}] = %4
+  }}
+}}
+)",
+                     index);
+}
+
+TEST(Contraction, TilesCountOverShortDimsOfRows) {
+  constexpr int64_t kSizes[][4] = {{64, 2, 48, 32}, {3, 7, 20, 5}, {2, 64, 33, 16}, {5, 20, 64, 9}, {1, 130, 9, 40},
+                                   {70, 3, 5, 3},   {4, 1, 16, 4}, {0, 3, 3, 3},    {2, 0, 3, 3},   {2, 17, 0, 3}};
+  for (const auto& [index, moves] :
+       {std::pair("(s1*s2)*i0 + (s2)*i1 + j", false), std::pair("(s1*s2)*i0 + i1 + (s1)*j", true)}) {
+    const auto kernel = loop::Parse(Shared(index));
+    ASSERT_TRUE(kernel) << kernel.error().ToText();
+    const loop::Schedule schedule = x86::ScheduleOf(*kernel, {64});
+    EXPECT_EQ(schedule.row_dims, 2U);
+    EXPECT_EQ(!schedule.transposed.empty(), moves) << loop::Print(schedule);
+    const TestKernel test(*kernel);
+    for (const auto& [a, b, n, k] : kSizes) {
+      ExpectSameAsInterpreter(test, {a, b, n, k}, 5 + a, true, 1e-5 * static_cast<double>(k));
+      if (HasFailure()) return;
+      const Dim sizes[] = {Dim(a), Dim(b), Dim(n), Dim(k)};
+      ExpectSameAsInterpreter(TestKernel(loop::Substitute(*kernel, sizes)), {}, 3 + n, false,
+                              1e-5 * static_cast<double>(k));
+      if (HasFailure()) return;
+    }
+  }
+}
 
 // Which one is taken is a matter of time alone: numbers are promised to depend on the kernel and the target.
 TEST(Contraction, GivesTheSameBitsByEachScheduleThatIsOffered) {

@@ -15,6 +15,7 @@
 
 namespace ingot::compiler::x86 {
 
+struct GatheredRows;
 struct WindowPanel;
 
 /// The state of lowering one kernel: a row loop around blocks. Values that do not depend on j are
@@ -146,6 +147,7 @@ class KernelLowering {
   Status ContractAlongDepth(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status ContractAlongColumns(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
   std::vector<Value*> RowVarsAt(Value* row);
+  std::vector<Value*> RowVarsBehind(const Line& line, Value* row);
   Value* TurnedStep(const Contract& c, Value* first_k);
   Status ForEachTurned(Contract& c, Value* first_k, Value* end_k, bool with_unrolled, Accumulators& running,
                        const std::function<Status(Value*, Value*, Accumulators&)>& body);
@@ -204,9 +206,17 @@ class KernelLowering {
   Status PieceOfWindows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status TurnWindows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status ContractWindows(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);
+  void AddWindowStep(const Contract& c, Value* at, const std::function<Value*(unsigned)>& read, Accumulators& sums);
   void FetchNextPiece(const Contract& c, const WindowPanel& panel, Value* row, Value* column, Value* end_k);
   Value* ConditionAt(const Contract& c, loop::Id id, const Line& line);
   Value* ZerosOf(int64_t count);
+  // lower_gathered.cpp: windows whose rows are laid side by side first.
+  Value* ConditionAlong(const Contract& c, loop::Id id, const Line& line, const std::map<size_t, Value*>& ks,
+                        unsigned count);
+  Status GatherRow(Contract& c, const GatheredRows& gathered, const WindowPanel& panel, const Line& line, Value* into);
+  Status GatherRowWhere(Contract& c, const GatheredRows& gathered, const WindowPanel& panel, const Line& line,
+                        Value* into, bool is_inside);
+  Status ContractGathered(Contract& c, Value* row, Value* column, Value* first_k);
 
   // lower_operands.cpp: what contractions read, and their loops over k.
   Value* CheckedLanes(const loop::Inst& load, Value* at, unsigned count, Value* mask);
@@ -239,6 +249,7 @@ class KernelLowering {
   void MoveSquare(loop::Id id, loop::Id into, Value* row, Value* column);
   loop::Id PlainStoreOf(loop::Id load) const;
   Value* SquareElement(loop::Id id, Value* row, Value* column);
+  Value* ArrayRow(loop::Id id, Value* row);
   Value* ArrayElement(loop::Id id, Value* row, Value* column);
   std::vector<Value*> Transpose(std::vector<Value*> vectors, size_t bytes);
   void TurnBlocks(std::span<Value*> vectors);
@@ -290,6 +301,7 @@ class KernelLowering {
   std::vector<loop::Id> prefetched_;  ///< Loads of the first loop.
 
   // Of the task being lowered, in kernels with contractions.
+  Value* task_row_ = nullptr;  ///< the row at hand, as first_row_ counts
   Value* first_row_ = nullptr;
   Value* end_row_ = nullptr;
   Value* first_column_ = nullptr;

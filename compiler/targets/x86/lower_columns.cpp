@@ -7,6 +7,7 @@
 
 #include "compiler/loop/ops.h"
 #include "compiler/targets/x86/kernel_lowering.h"
+#include "compiler/targets/x86/widths.h"
 
 namespace ingot::compiler::x86 {
 
@@ -86,7 +87,9 @@ void KernelLowering::BeginColumns(Value* mask) {
   const size_t insts = kernel_.insts.size();
   lane_mask_ = mask;
   unroll_ = 1;
-  varying_.assign(insts, true);
+  varying_ = SharedPositions(kernel_);
+  varying_.flip();
+  splats_.assign(insts, nullptr);
   bases_.assign(insts, nullptr);
   vectors_.assign(1, std::vector<Value*>(insts));
   j_ = column_ = code_.I64(0);
@@ -229,6 +232,11 @@ Status KernelLowering::EmitColumns(const loop::Block& block, Value* j, Accumulat
 
 Status KernelLowering::EmitColumn(Id id) {
   const Inst& inst = At(id);
+  if (!varying_[id]) {
+    TRY(EmitScalar(id));
+    splats_[id] = code_.Splat(scalars_[id], lanes_);
+    return {};
+  }
   Value*& result = vectors_[0][id];
   switch (inst.op) {
     case ScalarOp::kConst: result = code_.Splat(EmitConst(code_, inst), lanes_); return {};

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -116,6 +117,25 @@ std::vector<Value*> KernelLowering::RowVarsAt(Value* row) {
   return vars;
 }
 
+/// The same at `row`, which is that of `line` or the next one.
+std::vector<Value*> KernelLowering::RowVarsBehind(const Line& line, Value* row) {
+  std::vector<Value*> vars = line.rows;
+  if (schedule_.row_dims <= 1) {
+    if (!vars.empty()) vars.back() = row;
+    return vars;
+  }
+  Value* carry = code_.CreateSub(row, line.at);
+  for (size_t n = 1; n <= std::min(schedule_.row_dims, vars.size()); ++n) {
+    Value*& var = vars[vars.size() - n];
+    var = code_.CreateAdd(var, carry);
+    if (n == schedule_.row_dims) break;
+    Value* wraps = code_.CreateICmpEQ(var, Evaluate(kernel_.rows[vars.size() - n]));
+    var = code_.CreateSelect(wraps, code_.I64(0), var);
+    carry = code_.CreateZExt(wraps, code_.getInt64Ty());
+  }
+  return vars;
+}
+
 /// Where a scalar of a row waits for blocks behind the next contraction: one place for each row of a task.
 Value* KernelLowering::ScalarSlot(Id id, Value* row) {
   llvm::Type* memory = code_.MemoryTypeOf(At(id).dtype);
@@ -160,6 +180,7 @@ Status KernelLowering::LowerRowsOfTask(std::span<const loop::Block> blocks, std:
   return CountUp(
       first_row_, end_row_, 1, none,
       [&](Value* row, Accumulators&) -> Status {
+        task_row_ = row;
         row_vars_ = RowVarsAt(row);
     // Row buffers are addressed by j, of which a task has its own part.
         for (size_t b = 0; b < kernel_.row_buffers.size(); ++b) {
@@ -279,6 +300,13 @@ Status KernelLowering::LowerOneWay(Contract c) {
     TRY(FindReachOfTask(c, c.bounds_depth() ? kWholePieces : columns));
     if (c.bounds_columns()) std::tie(first_column, end_column) = c.of_task;
   }
+  const bool may_be_narrow = tile.lanes == Lanes::kColumns && !c.is_turned && !block.has_reach() &&
+                             tile.columns % 2 == 0 && tile.rows > 1 && !block.extent.is_const();
+  std::optional<Contract> narrow;
+  if (may_be_narrow) {
+    narrow.emplace(c);
+    narrow->tile.columns /= 2;
+  }
   const auto panel = [&](Value* first_k, Value* end_k) {
     const auto rows = [&](Value* column, Accumulators&) -> Status {
       if (has_windows) {
@@ -307,6 +335,21 @@ Status KernelLowering::LowerOneWay(Contract c) {
                        [&](Value*, Accumulators& here) { return tile_at(row, here); });
       };
       if (c.bounds_columns()) return CountUp(first_row_, end_row_, tile.rows, none, tile_where_needed, true);
+      if (narrow) {
+        // Where half a tile has all columns that are left, the other half would be computed in vain.
+        Value* left = code_.CreateSub(end_column, column);
+        Value* fits = code_.CreateICmpSLE(left, code_.I64(columns / 2));
+        const auto where = [&](Value* holds, const std::function<Status(Value*, Accumulators&)>& body) {
+          return CountUp(code_.I64(0), code_.CreateZExt(holds, code_.getInt64Ty()), 1, none,
+                         [&](Value*, Accumulators&) {
+                           return CountUp(first_row_, end_row_, tile.rows, none, body, /*at_least_once=*/true);
+                         });
+        };
+        TRY(where(fits, [&](Value* row, Accumulators&) {
+          return ContractAlongColumns(*narrow, row, column, end_column, first_k, end_k);
+        }));
+        return where(code_.CreateNot(fits), tile_at);
+      }
       return CountUp(first_row_, end_row_, tile.rows, none, tile_at, /*at_least_once=*/true);
     };
     return CountUp(first_column, end_column, columns, none, rows, /*at_least_once=*/end_column_ != nullptr);

@@ -40,7 +40,7 @@ Status KernelLowering::PrepareLoop(const loop::Block& block) {
     splat(inst.predicate);
     if (inst.op == ScalarOp::kIndex) bases_[id] = InvariantIndex(inst.index);
     if (IsSquared(id)) {
-      bases_[id] = SquareElement(id, row_vars_.back(), code_.I64(0));
+      bases_[id] = SquareElement(id, task_row_, code_.I64(0));
     } else if (inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kStore) {
       bases_[id] = code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), Buffer(inst.buffer), {InvariantIndex(inst.index)});
     }

@@ -284,8 +284,10 @@ std::vector<Value*> KernelLowering::Neighbours(Value* first, Value* end, unsigne
 std::vector<KernelLowering::Line> KernelLowering::LinesOfRows(const Contract& c, Value* row, unsigned count) {
   std::vector<Line> lines;
   for (Value* at_row : Neighbours(row, end_row_, count)) {
+    // Only the first row is divided.
+    std::vector<Value*> vars = lines.empty() ? RowVarsAt(at_row) : RowVarsBehind(lines.back(), at_row);
     Line& line = lines.emplace_back(Line{at_row, {}});
-    line.rows = RowVarsAt(at_row);
+    line.rows = std::move(vars);
     for (size_t n = 0; n < c.left_at.size(); ++n) {
       const Inst& load = At(c.form.left.loads[n]);
       Value* offset = nullptr;

@@ -19,7 +19,7 @@ namespace {
 // What the processor fetches by itself ends with a page, and it begins late; decoding leaves less time for what comes
 // late. Weights come once: they need not push out what the second cache holds.
 constexpr int64_t kAheadBytes = 8192;
-constexpr int64_t kLineBytes = 64;
+constexpr int64_t kCacheLine = 64;
 // Where a page lies is looked up long before that.
 constexpr int64_t kTouchedBytes = 64 << 10;
 constexpr int64_t kPageBytes = 4096;
@@ -168,7 +168,7 @@ void KernelLowering::FetchAhead(const Contract& c, const Line& right, size_t lan
     const auto size = static_cast<int64_t>(guards::SizeOf(load.dtype));
     Value* at = AddressIn(c, load, right.loads[n]);
     const int64_t ahead = BytesAhead(c, load, lane);
-    for (int64_t byte = 0; byte < count * c.step * size; byte += kLineBytes) {
+    for (int64_t byte = 0; byte < count * c.step * size; byte += kCacheLine) {
       Value* line = code_.CreateConstGEP1_64(code_.getInt8Ty(), at, static_cast<uint64_t>(ahead + byte));
       code_.Prefetch(line, Builder::Keep::kNot);
     }

@@ -19,12 +19,16 @@ Value* KernelLowering::SquareElement(Id id, Value* row, Value* column) {
   return code_.CreateGEP(code_.MemoryTypeOf(At(id).dtype), squares_[id], {at});
 }
 
+/// Where a row, counted over the dims that tiles are cut from, begins in the array.
+Value* KernelLowering::ArrayRow(Id id, Value* row) {
+  row_vars_ = RowVarsAt(row);
+  return InvariantIndex(At(id).index);
+}
+
 /// Address of an element in the array.
 Value* KernelLowering::ArrayElement(Id id, Value* row, Value* column) {
-  const loop::Index& index = At(id).index;
-  row_vars_.back() = row;
-  Value* at = InvariantIndex(index);
-  at = code_.CreateAdd(at, code_.CreateMul(column, Evaluate(index.coefs.back())));
+  Value* at = ArrayRow(id, row);
+  at = code_.CreateAdd(at, code_.CreateMul(column, Evaluate(At(id).index.coefs.back())));
   return code_.CreateGEP(code_.MemoryTypeOf(At(id).dtype), Buffer(At(id).buffer), {at});
 }
 
@@ -132,8 +136,23 @@ Status KernelLowering::MoveSquares(Id id, Id into) {
     if (inst.op == loop::ScalarOp::kStore) std::swap(in_array, in_task);
     code_.CreateAlignedStore(code_.CreateAlignedLoad(memory, in_array, align), in_task, align);
   };
-  TRY(for_each(first_row_, whole_rows, first_column_, whole_columns, side,
-               [&](Value* row, Value* column) { MoveSquare(id, into, row, column); }));
+  const auto all_by_squares = [&](Value* row, Value* end_row) {
+    return for_each(row, end_row, first_column_, whole_columns, side,
+                    [&](Value* at_row, Value* column) { MoveSquare(id, into, at_row, column); });
+  };
+  if (schedule_.row_dims <= 1) {
+    TRY(all_by_squares(first_row_, whole_rows));
+  } else {
+    // Where a dim ends, neighbours may lie apart.
+    TRY(CountUp(first_row_, whole_rows, side, none, [&](Value* row, Accumulators&) -> Status {
+      Value* last = code_.CreateAdd(row, code_.I64(side - 1));
+      Value* apart = code_.CreateSub(ArrayRow(id, last), ArrayRow(id, row));
+      Value* step = code_.CreateSelect(code_.CreateICmpEQ(apart, code_.I64(side - 1)), code_.I64(side), code_.I64(0));
+      Value* behind = code_.CreateAdd(row, step);
+      TRY(all_by_squares(row, behind));
+      return for_each(behind, code_.CreateAdd(row, code_.I64(side)), first_column_, whole_columns, 1, one);
+    }));
+  }
   TRY(for_each(whole_rows, end_row_, first_column_, whole_columns, 1, one));
   return for_each(first_row_, end_row_, whole_columns, end_column_, 1, one);
 }

@@ -192,8 +192,28 @@ Value* KernelLowering::ZerosOf(int64_t count) {
   return zeros_;
 }
 
+/// Adds the products of one step of k: what the panel has at `at`, and what `read` gives of each row.
+void KernelLowering::AddWindowStep(const Contract& c, Value* at, const std::function<Value*(unsigned)>& read,
+                                   Accumulators& sums) {
+  const unsigned vectors = c.tile.columns;
+  llvm::Type* vector = llvm::FixedVectorType::get(code_.getFloatTy(), c.lanes);
+  std::vector<Value*> factors;
+  for (unsigned v = 0; v < vectors; ++v) {
+    Value* there = code_.CreateConstGEP1_64(vector, at, v);
+    factors.push_back(code_.CreateAlignedLoad(vector, there, llvm::Align(unit_.bytes)));
+  }
+  for (unsigned r = 0; r < c.tile.rows; ++r) {
+    Value* factor = code_.Splat(read(r), c.lanes);
+    for (unsigned v = 0; v < vectors; ++v) {
+      Value*& sum = sums[0].parts[size_t{r} * vectors + v];
+      sum = code_.Fma(factor, factors[v], sum);
+    }
+  }
+}
+
 /// One register tile of sums, from `row` and `column` on.
 Status KernelLowering::ContractWindows(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k) {
+  if (c.tile.turned.gathers) return ContractGathered(c, row, column, first_k);
   const unsigned rows = c.tile.rows, vectors = c.tile.columns;
   const size_t cut = c.tile.lane_depth;
   const WindowPanel panel = WindowPanelOf(kernel_, c.form, c.tile, schedule_, unit_);
@@ -249,18 +269,7 @@ Status KernelLowering::ContractWindows(Contract& c, Value* row, Value* column, V
       Value* step = code_.CreateMul(code_.CreateSub(k, first_k), Evaluate(panel.steps[cut]));
       step = code_.CreateMul(code_.CreateAdd(at_panel, step), code_.I64(vectors));
       Value* at = code_.CreateGEP(vector, c.piece, {step});
-      std::vector<Value*> factors;
-      for (unsigned v = 0; v < vectors; ++v) {
-        Value* there = code_.CreateConstGEP1_64(vector, at, v);
-        factors.push_back(code_.CreateAlignedLoad(vector, there, llvm::Align(unit_.bytes)));
-      }
-      for (unsigned r = 0; r < rows; ++r) {
-        Value* factor = code_.Splat(read(r, k), c.lanes);
-        for (unsigned v = 0; v < vectors; ++v) {
-          Value*& sum = here[0].parts[size_t{r} * vectors + v];
-          sum = code_.Fma(factor, factors[v], sum);
-        }
-      }
+      AddWindowStep(c, at, [&](unsigned r) { return read(r, k); }, here);
       return {};
     };
     return CountUp(first_k, end_k, 1, running, multiply);

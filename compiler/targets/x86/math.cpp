@@ -82,6 +82,13 @@ constexpr ExpTraits kExp64 = {0x1.8p52,
                               0,
                               kExpQ64};
 
+/// In f64, as precise as a result of f32 needs it.
+constexpr ExpTraits kExpSingle64 = [] {
+  ExpTraits traits = kExp64;
+  traits.q = traits.q.first(7);
+  return traits;
+}();
+
 const ExpTraits& ExpTraitsOf(const Value* x) { return IsF32(x) ? kExp32 : kExp64; }
 /// Of functions that are not near zero where e^x is near one: a factor that was looked up is rounded.
 const ExpTraits& SteppedTraitsOf(const Value* x) { return IsF32(x) ? kExpStep32 : kExp64; }
@@ -239,15 +246,18 @@ Value* EmitErf64(Builder& code, Value* x) {
 // (2 atanh(s) - 2s) / s^3 over s^2, |s| <= (sqrt(2) - 1) / (sqrt(2) + 1).
 constexpr double kLog64[] = {0x1.5555555555555p-1, 0x1.9999999999a52p-2, 0x1.2492492472fe1p-2, 0x1.c71c7207f957ep-3,
                              0x1.745cf64be27d1p-3, 0x1.3b1cc726657dep-3, 0x1.0faf8cd71bd6fp-3, 0x1.0c9eb59120ac0p-3};
+/// The same to 2^-43, for results of f32.
+constexpr double kLogSingle64[] = {0x1.5555555564e96p-1, 0x1.999998cafbf2ap-2, 0x1.249323e4d7fc7p-2,
+                                   0x1.c67ada017cf97p-3, 0x1.8c8c11e54d389p-3};
 constexpr double kLn2High = 0x1.62e42fee00000p-1;  // 32 bits: k * kLn2High is exact.
 constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 
 /// log(2^k (1 + f)) = k ln2 + f - (f^2/2 - s (f^2/2 + R)), which keeps the large term f exact.
-Value* CombineLog(Builder& code, const LogSplit& split, Value* low) {
+Value* CombineLog(Builder& code, const LogSplit& split, Value* low, std::span<const double> tail = kLog64) {
   Value* f = split.f;
   Value* s = code.CreateFDiv(f, code.CreateFAdd(f, code.F(f, 2)));
   Value* z = code.CreateFMul(s, s);
-  Value* r = code.CreateFMul(z, code.Polynomial(z, kLog64));
+  Value* r = code.CreateFMul(z, code.Polynomial(z, tail));
   Value* half_square = code.CreateFMul(code.F(f, 0.5), code.CreateFMul(f, f));
   Value* inner = code.Fma(s, code.CreateFAdd(half_square, r), low);
   Value* correction = code.CreateFSub(code.CreateFSub(half_square, inner), f);
@@ -269,14 +279,21 @@ Value* EmitLog64(Builder& code, Value* x) {
   return FixLog(code, x, CombineLog(code, split, low));
 }
 
-Value* EmitLog2In64(Builder& code, Value* x) {
-  LogSplit split = SplitForLog(code, x);
+Value* EmitLog2In64(Builder& code, Value* x, bool is_single) {
+  LogSplit split = SplitForLog(code, x, is_single);
   Value* k = split.k;
   split.k = code.F(x, 0);
-  Value* log = CombineLog(code, split, code.F(x, 0));
+  Value* log = is_single ? CombineLog(code, split, code.F(x, 0), kLogSingle64) : CombineLog(code, split, code.F(x, 0));
   Value* low = code.Fma(log, code.F(x, 0x1.777d0ffda0d24p-56), k);
   Value* result = code.Fma(log, code.F(x, 0x1.71547652b82fep+0), low);
   return FixLog(code, x, result);
+}
+
+/// Of x that was f32, 1 + x is exact, or so near to 1 that the result is x.
+Value* EmitLog1pOfSingle(Builder& code, Value* x) {
+  Value* u = code.CreateFAdd(x, code.F(x, 1));
+  Value* result = FixLog(code, u, LogOfSingle(code, u));
+  return code.CreateSelect(code.CreateFCmpOLT(code.Abs(x), code.F(x, 0x1p-26)), x, result);
 }
 
 Value* EmitLog1p64(Builder& code, Value* x) {
@@ -297,7 +314,12 @@ constexpr double kAtan64[] = {-0x1.5555555555555p-2, 0x1.9999999999949p-3, -0x1.
                               -0x1.745d16437cd0ep-4, 0x1.3b138fd27158ep-4, -0x1.110e5113a4e7fp-4, 0x1.e1951a0655b88p-5,
                               -0x1.ac55b9d7d1409p-5, 0x1.74351428a2421p-5, -0x1.1980ab8f4c3b5p-5, 0x1.070df49c546bap-6};
 
-Value* EmitAtan2In64(Builder& code, Value* y, Value* x) {
+/// The same to 2^-38 of the angle, for results of f32.
+constexpr double kAtanSingle64[] = {-0x1.5555555502188p-2, 0x1.99999825954bep-3,  -0x1.2491c08b2dc95p-3,
+                                    0x1.c6f68737bd590p-4,  -0x1.71d3c10805470p-4, 0x1.24434e877a5ddp-4,
+                                    -0x1.4b3891ff382b2p-5};
+
+Value* EmitAtan2In64(Builder& code, Value* y, Value* x, bool is_single) {
   const double infinity = std::numeric_limits<double>::infinity();
   Value* ax = code.Abs(x);
   Value* ay = code.Abs(y);
@@ -311,10 +333,12 @@ Value* EmitAtan2In64(Builder& code, Value* y, Value* x) {
   Value* high_inf = code.CreateFCmpOEQ(high, inf);
   low = code.CreateSelect(high_inf, code.CreateSelect(code.CreateFCmpOEQ(low, inf), one, zero), low);
   high = code.CreateSelect(high_inf, one, high);
-  Value* huge = code.CreateFCmpOGT(high, code.F(x, 0x1p1000));
-  Value* scale = code.CreateSelect(huge, code.F(x, 0x1p-200), one);
-  high = code.CreateFMul(high, scale);
-  low = code.CreateFMul(low, scale);
+  if (!is_single) {
+    Value* huge = code.CreateFCmpOGT(high, code.F(x, 0x1p1000));
+    Value* scale = code.CreateSelect(huge, code.F(x, 0x1p-200), one);
+    high = code.CreateFMul(high, scale);
+    low = code.CreateFMul(low, scale);
+  }
 
   Value* wide = code.CreateFCmpOGT(low, code.CreateFMul(high, code.F(x, 0.41421356237309503)));
   Value* numerator = code.CreateSelect(wide, code.CreateFSub(low, high), low);
@@ -322,7 +346,8 @@ Value* EmitAtan2In64(Builder& code, Value* y, Value* x) {
   Value* t = code.CreateFDiv(numerator, denominator);
   t = code.CreateSelect(code.CreateFCmpOEQ(high, zero), zero, t);
   Value* z = code.CreateFMul(t, t);
-  Value* cubic = code.CreateFMul(code.CreateFMul(t, z), code.Polynomial(z, kAtan64));
+  const std::span<const double> coefs = is_single ? std::span<const double>(kAtanSingle64) : kAtan64;
+  Value* cubic = code.CreateFMul(code.CreateFMul(t, z), code.Polynomial(z, coefs));
   // The angle is base + sign * (t + cubic); base is a multiple of pi/4 with its low part.
   Value* base_high = code.CreateSelect(wide, code.F(x, 0x1.921fb54442d18p-1), zero);
   Value* base_low = code.CreateSelect(wide, code.F(x, 0x1.1a62633145c07p-55), zero);
@@ -341,25 +366,31 @@ Value* EmitAtan2In64(Builder& code, Value* y, Value* x) {
   return code.CreateSelect(code.CreateFCmpUNO(x, y), code.CreateFAdd(x, y), result);
 }
 
-Value* EmitIn64(Builder& code, ScalarOp op, Value* a, Value* b) {
+/// `is_single`: arguments were f32, and the result will be.
+Value* EmitIn64(Builder& code, ScalarOp op, Value* a, Value* b, bool is_single) {
   switch (op) {
     case ScalarOp::kErf: return EmitErf64(code, a);
     case ScalarOp::kTanh: return EmitTanh64(code, a);
-    case ScalarOp::kLog: return EmitLog64(code, a);
-    case ScalarOp::kLog1p: return EmitLog1p64(code, a);
-    case ScalarOp::kLog2: return EmitLog2In64(code, a);
+    case ScalarOp::kLog: return is_single ? FixLog(code, a, LogOfSingle(code, a)) : EmitLog64(code, a);
+    case ScalarOp::kLog1p: return is_single ? EmitLog1pOfSingle(code, a) : EmitLog1p64(code, a);
+    case ScalarOp::kLog2: return EmitLog2In64(code, a, is_single);
     case ScalarOp::kSin: return EmitSinCos64(code, false, a);
     case ScalarOp::kCos: return EmitSinCos64(code, true, a);
-    case ScalarOp::kPow: return EmitPow64(code, a, b);
-    case ScalarOp::kAtan2: return EmitAtan2In64(code, a, b);
+    case ScalarOp::kPow: return EmitPow64(code, a, b, is_single);
+    case ScalarOp::kAtan2: return EmitAtan2In64(code, a, b, is_single);
     default: return nullptr;
   }
 }
 
 }  // namespace
 
-Value* EmitExp(Builder& code, Value* x, Value* tail) {
-  const ExpTraits& t = SteppedTraitsOf(x);
+Value* LogOfSingle(Builder& code, Value* x) {
+  const LogSplit split = SplitForLog(code, x, /*is_normal=*/true);
+  return CombineLog(code, split, code.CreateFMul(split.k, code.F(x, kLn2Low)), kLogSingle64);
+}
+
+Value* EmitExp(Builder& code, Value* x, Value* tail, bool is_single) {
+  const ExpTraits& t = is_single ? kExpSingle64 : SteppedTraitsOf(x);
   ExpParts parts = ReduceExp(code, t, Clamp(code, x, t.x_min, t.x_max), 1, 2 * t.bias);
   if (tail != nullptr) parts.r = code.CreateFAdd(parts.r, tail);
   // Two factors: 2^n alone leaves the range of normal numbers before e^x leaves the denormals.
@@ -382,10 +413,10 @@ Value* EmitExpBelowMaximum(Builder& code, Value* x) {
   return code.Fma(ExpPolynomial(code, parts), power, power);
 }
 
-LogSplit SplitForLog(Builder& code, Value* x) {
+LogSplit SplitForLog(Builder& code, Value* x, bool is_normal) {
   constexpr int64_t kSqrtHalf = 0x3fe6a09e667f3bcd;
-  Value* denormal = code.CreateFCmpOLT(x, code.F(x, 0x1p-1022));
-  Value* scaled = code.CreateSelect(denormal, code.CreateFMul(x, code.F(x, 0x1p54)), x);
+  Value* denormal = is_normal ? nullptr : code.CreateFCmpOLT(x, code.F(x, 0x1p-1022));
+  Value* scaled = is_normal ? x : code.CreateSelect(denormal, code.CreateFMul(x, code.F(x, 0x1p54)), x);
   Value* bits = code.CreateBitCast(scaled, Builder::Like(x, code.getInt64Ty()));
   Value* offset = code.CreateSub(bits, code.I(bits, kSqrtHalf));
   // Shifting left first leaves the mantissa; the exponent becomes a double through the low bits
@@ -396,7 +427,7 @@ LogSplit SplitForLog(Builder& code, Value* x) {
   constexpr int64_t kMagicBits = 0x4338000000000000;  // 1.5 * 2^52
   Value* shifted = code.CreateBitCast(code.CreateAdd(exponent, code.I(bits, kMagicBits)), x->getType());
   Value* k = code.CreateFSub(shifted, code.F(x, 0x1.8p52));
-  k = code.CreateFSub(k, code.CreateSelect(denormal, code.F(x, 54), code.F(x, 0)));
+  if (!is_normal) k = code.CreateFSub(k, code.CreateSelect(denormal, code.F(x, 54), code.F(x, 0)));
   return {k, code.CreateFSub(m, code.F(x, 1))};
 }
 
@@ -461,7 +492,7 @@ Value* EmitMath(Builder& code, ScalarOp op, Value* a, Value* b) {
     case ScalarOp::kSigmoid: return EmitSigmoid(code, a);
     default: break;
   }
-  if (!IsF32(a)) return EmitIn64(code, op, a, b);
+  if (!IsF32(a)) return EmitIn64(code, op, a, b, false);
   if (op == ScalarOp::kTanh) return EmitTanh32(code, a);
   if (op == ScalarOp::kErf) return EmitErf32(code, a);
   // The other functions are rare in kernels: f64 inside makes them all but correctly rounded.
@@ -469,7 +500,7 @@ Value* EmitMath(Builder& code, ScalarOp op, Value* a, Value* b) {
   llvm::Type* wide = Builder::Like(a, code.getDoubleTy());
   a = code.CreateFPExt(a, wide);
   if (b != nullptr) b = code.CreateFPExt(b, wide);
-  Value* result = EmitIn64(code, op, a, b);
+  Value* result = EmitIn64(code, op, a, b, true);
   return result == nullptr ? nullptr : code.CreateFPTrunc(result, type);
 }
 

@@ -68,21 +68,26 @@ Pair LogPair(Builder& code, Value* x) {
 
 }  // namespace
 
-Value* EmitPow64(Builder& code, Value* x, Value* y) {
+Value* EmitPow64(Builder& code, Value* x, Value* y, bool is_single) {
   const double infinity = std::numeric_limits<double>::infinity();
   Value* zero = code.F(x, 0);
   Value* one = code.F(x, 1);
   Value* inf = code.F(x, infinity);
   Value* nan = code.F(x, std::numeric_limits<double>::quiet_NaN());
   Value* ax = code.Abs(x);
-  const Pair log = LogPair(code, ax);
+  // In f64 a product of up to 104 has bits to spare for f32.
+  const Pair log = is_single ? Pair{LogOfSingle(code, ax), zero} : LogPair(code, ax);
   Value* high = code.CreateSelect(code.CreateFCmpOEQ(ax, zero), code.F(x, -infinity), log.high);
   high = code.CreateSelect(code.CreateFCmpOEQ(ax, inf), inf, high);
   Value* product = code.CreateFMul(y, high);
-  Value* tail = code.Fma(y, log.low, code.Fma(y, high, code.CreateFNeg(product)));
-  // Beyond the range of e^x the tail is meaningless (and NaN where the product is infinite).
-  Value* in_range = code.CreateFCmpOLT(code.Abs(product), code.F(x, 750));
-  Value* result = EmitExp(code, product, code.CreateSelect(in_range, tail, zero));
+  Value* tail = nullptr;
+  if (!is_single) {
+    tail = code.Fma(y, log.low, code.Fma(y, high, code.CreateFNeg(product)));
+    // Beyond the range of e^x the tail is meaningless (and NaN where the product is infinite).
+    Value* in_range = code.CreateFCmpOLT(code.Abs(product), code.F(x, 750));
+    tail = code.CreateSelect(in_range, tail, zero);
+  }
+  Value* result = EmitExp(code, product, tail, is_single);
 
   const auto floor = [&](Value* v) { return code.Unary(llvm::Intrinsic::floor, v); };
   Value* is_integer = code.CreateFCmpOEQ(floor(y), y);

@@ -23,17 +23,24 @@ int64_t TileOf(const guards::Dim& extent) {
 
 }  // namespace
 
-void AddSquares(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
-  if (kernel.rows.empty() || !kernel.row_buffers.empty() || !loop::MayTileColumns(kernel)) return;
-  const int64_t rows = TileOf(kernel.rows.back()), columns = TileOf(loop::ColumnsOf(kernel));
-  if (std::min(rows, columns) < kSideMin) return;
+std::vector<loop::Id> TransposedIn(const loop::Kernel& kernel) {
+  std::vector<loop::Id> found;
+  if (kernel.rows.empty() || !loop::MayTileColumns(kernel)) return found;
+  if (std::min(TileOf(kernel.rows.back()), TileOf(loop::ColumnsOf(kernel))) < kSideMin) return found;
   for (const loop::Block& block : kernel.blocks) {
-    if (!block.is_loop) continue;
+    if (!block.is_loop || block.is_contraction()) continue;
     for (const loop::Id id : block.insts) {
-      if (loop::MayTranspose(kernel, id)) schedule.transposed.push_back(id);
+      if (loop::MayTranspose(kernel, id)) found.push_back(id);
     }
   }
+  return found;
+}
+
+void AddSquares(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
+  if (!kernel.row_buffers.empty()) return;
+  schedule.transposed = TransposedIn(kernel);
   if (schedule.transposed.empty()) return;
+  const int64_t rows = TileOf(kernel.rows.back()), columns = TileOf(loop::ColumnsOf(kernel));
   schedule.row_tile = rows;
   const auto step = static_cast<int64_t>(unit.bytes);
   schedule.column_tile = std::min(kTile, (columns + step - 1) / step * step);

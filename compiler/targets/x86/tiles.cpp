@@ -11,6 +11,8 @@
 
 #include "compiler/loop/contraction.h"
 #include "compiler/loop/ops.h"
+#include "compiler/targets/x86/gathered_rows.h"
+#include "compiler/targets/x86/squares.h"
 #include "compiler/targets/x86/tile_form.h"
 
 namespace ingot::compiler::x86 {
@@ -40,6 +42,8 @@ constexpr int64_t kTypicalColumns = 1024;
 constexpr int64_t kColumnTile = 48;
 // Few columns are shared out among threads in smaller pieces.
 constexpr int64_t kNarrowColumns = 1536;
+// The same of vectors along columns.
+constexpr int64_t kShortColumns = 256;
 // Of few rows: columns that are read once, from memory.
 constexpr int64_t kColumnTileOfFewRows = 32;
 constexpr int64_t kFewRows = 15;
@@ -62,8 +66,12 @@ constexpr int64_t kPlainTurnedRowsMin = 64;
 constexpr int64_t kPlainTurnedRowTile = 192;
 // The same of windows: tasks of many rows turn over less often, tasks of few are more.
 constexpr int64_t kWindowRowTile = 192;
+// Columns that threads keep turned over need no long tasks: what few rows make stays in the first cache.
+constexpr int64_t kGatheredRowTile = 48;
 // Steps of all k together that are turned over at a time, of windows: their panel stays in the second cache.
 constexpr int64_t kWindowDepth = 576;
+// Steps that rows read side by side under one condition: fewer are gathered first.
+constexpr int64_t kGatheredStepsMax = 8;
 // What a thread keeps turned over from task to task: as much as leaves room in the second cache.
 constexpr int64_t kKeptBytes = 640 << 10;
 // Steps of a k that are taken side by side, on what was read once: elements in one byte, mostly.
@@ -211,6 +219,12 @@ loop::ContractionSchedule WindowTileOf(const loop::Kernel& kernel, const loop::B
   const int64_t vectors =
       block.extent.is_const() ? std::max<int64_t>(1, (block.extent.const_value() + lanes - 1) / lanes) : 0;
   std::tie(tile.turned.rows, tile.turned.columns) = WindowRegisters(rows, vectors, unit.bytes == 64);
+  loop::ContractionSchedule whole = tile;
+  whole.turned.depth = 0;
+  if (extent <= kGatheredStepsMax && GatheredRowsOf(kernel, form, WindowPanelOf(kernel, form, whole, {}, unit))) {
+    tile = whole;
+    tile.turned.gathers = true;
+  }
   return tile;
 }
 
@@ -253,7 +267,16 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
   } else {
     tile.lanes = Lanes::kColumns;
     tile.columns = is_wide ? 4 : 2;
-    const int64_t most = is_wide ? 6 : 4;
+    int64_t most = is_wide ? 6 : 4;
+    if (block.extent.is_const() && rows != 1) {
+      const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(form.sum));
+      const int64_t vectors = (block.extent.const_value() + lanes - 1) / lanes;
+      // Wide sums count twice, see below.
+      const int64_t all = form.sum == guards::DType::kF64 ? 2 * vectors : vectors;
+      tile.columns = static_cast<unsigned>(std::clamp<int64_t>(all, 1, tile.columns));
+      // As many sums as hide the time that one takes.
+      if (tile.columns == 1 && is_wide) most = 8;
+    }
     tile.rows = static_cast<unsigned>(rows == 0 ? most : std::min(rows, most));
     tile.depth = rows == 1 ? kStreams : rows != 0 && rows < 4 ? 0 : 128;
   }
@@ -317,7 +340,7 @@ size_t RowDimsOf(const loop::Kernel& kernel) {
     if (block.is_contraction()) has_windows |= GoesByWindows(kernel, *loop::ContractionOf(kernel, block));
   }
   const int64_t known = KnownRows(kernel);
-  if (!has_windows && (known == 0 || known >= kRowTile)) return 1;
+  if (!has_windows && known >= kRowTile) return 1;
   size_t dims = std::min<size_t>(1, kernel.rows.size());
   while (dims < kernel.rows.size() && shares(kernel.rows.size() - 1 - dims)) ++dims;
   return std::max<size_t>(1, dims);
@@ -328,6 +351,7 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
   bool is_along_columns = false, has_windows = false, has_plain_panels = false;
   schedule.row_dims = RowDimsOf(kernel);
   const guards::Dim tiled = loop::TiledRows(kernel, schedule);
+  const bool shares_all = schedule.row_dims == std::max<size_t>(1, kernel.rows.size());
   const int64_t rows = tiled.is_const() ? std::max<int64_t>(1, tiled.const_value()) : 0;
   for (const loop::Block& block : kernel.blocks) {
     if (!block.is_contraction()) continue;
@@ -348,7 +372,10 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
       const bool is_plain = !is_window && tile.turned.depth != 0 && TurnsPlain(kernel, form, unit);
       has_windows |= is_window;
       has_plain_panels |= is_plain;
-      most_rows = std::max(most_rows, is_window ? kWindowRowTile : is_plain ? kPlainTurnedRowTile : TurnedTaskRows(block, tile));
+      const int64_t of_windows = tile.turned.gathers && shares_all ? kGatheredRowTile : kWindowRowTile;
+      const int64_t of_turned = is_plain ? kPlainTurnedRowTile : TurnedTaskRows(block, tile);
+      most_rows = is_window && schedule.contractions.empty() ? of_windows
+                                                             : std::max(most_rows, is_window ? of_windows : of_turned);
     }
     schedule.contractions.push_back(tile);
   }
@@ -367,9 +394,11 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
     const guards::Dim& extent = std::ranges::find_if(kernel.blocks, &loop::Block::is_loop)->extent;
     const bool is_narrow = extent.is_const() && extent.const_value() <= kNarrowColumns;
     int64_t columns = is_few ? kColumnTileOfFewRows : is_narrow && shares_columns ? kColumnTile / 2 : kColumnTile;
-    if (is_along_columns) columns = is_few ? kColumnBytesOfFewRows / 4 : 2 * kColumnTile;
+    const bool is_short = extent.is_const() && extent.const_value() <= kShortColumns;
+    if (is_along_columns) columns = is_few ? kColumnBytesOfFewRows / 4 : is_short ? kColumnTile : 2 * kColumnTile;
     if (has_windows || has_plain_panels) columns = column_step;
     schedule.column_tile = (columns + column_step - 1) / column_step * column_step;
+    schedule.transposed = TransposedIn(kernel);
   } else {
     int64_t row_bytes = 0;
     for (const loop::RowBuffer& buffer : kernel.row_buffers) {
@@ -437,8 +466,12 @@ Pairs TurnedPairsOf(const loop::Kernel& kernel, const loop::Contraction& contrac
 
 bool GoesByWindows(const loop::Kernel& kernel, const loop::Contraction& contraction) {
   if (!loop::IsWindow(kernel, contraction)) return false;
-  return contraction.left.is_guarded ||
-         (!loop::DepthOfLanes(kernel, contraction) && !loop::RunsAlongColumns(kernel, contraction));
+  const auto lanes = loop::DepthOfLanes(kernel, contraction);
+  if (contraction.left.is_guarded || (!lanes && !loop::RunsAlongColumns(kernel, contraction))) return true;
+  // Lanes along so few steps would be empty mostly.
+  if (!lanes || contraction.depths.size() == 1) return false;
+  const guards::Dim& steps = contraction.depths[*lanes];
+  return steps.is_const() && steps.const_value() <= kGatheredStepsMax;
 }
 
 WindowPanel WindowPanelOf(const loop::Kernel& kernel, const loop::Contraction& contraction,
@@ -503,6 +536,7 @@ guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, con
   if (GoesByWindows(kernel, form)) {
     const WindowPanel panel = WindowPanelOf(kernel, form, tile, schedule, unit);
     depth = panel.rows * guards::Dim(panel.pieces);
+    if (turned.gathers) bytes = bytes + guards::Dim(BytesOf(*GatheredRowsOf(kernel, form, panel), turned.rows, unit));
   }
   return bytes + (depth + guards::Dim(lanes)) * guards::Dim(int64_t{turned.columns} * unit.bytes);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "compiler/loop/ops.h"
 #include "compiler/loop/varying.h"
@@ -33,10 +34,13 @@ bool StaysIn32(const Inst& inst) {
 constexpr int64_t kRowsMin = 4;
 constexpr int64_t kFoldedMin = 16;
 
-/// +1 where neighbouring rows are neighbours in memory and neighbouring j are not, -1 the reverse.
-int Preference(const loop::Index& index) {
+/// +1 where neighbouring rows are neighbours in memory and neighbouring j are not, -1 the reverse. `shared`: positions
+/// that j decides and rows do not.
+int Preference(const loop::Index& index, const std::vector<bool>& shared) {
   const guards::Dim& j = index.coefs.back();
   const guards::Dim& row = index.coefs[index.coefs.size() - 2];
+  const bool is_gathered = std::ranges::any_of(index.gathered, [&](const auto& g) { return shared[g.value]; });
+  if (row.is_one() && j.is_zero() && is_gathered) return 1;
   if (row.is_one() && !j.is_one() && !j.is_zero()) return 1;
   return j.is_one() && !row.is_one() && !row.is_zero() ? -1 : 0;
 }
@@ -48,11 +52,42 @@ bool IsHeavy(const Inst& inst) {
          inst.op == ScalarOp::kAtan2 || inst.op == ScalarOp::kFloorDiv || inst.op == ScalarOp::kRem;
 }
 
+std::vector<bool> SharedPositions(const loop::Kernel& kernel) {
+  std::vector<bool> is_same(kernel.insts.size()), found(kernel.insts.size());
+  if (kernel.rows.empty()) return found;
+  const auto holds = [&](Id id) { return bool(is_same[id]); };
+  for (const loop::Block& block : kernel.blocks) {
+    if (!block.is_loop) continue;
+    for (const Id id : block.insts) {
+      const Inst& inst = kernel.insts[id];
+      const bool is_read = inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kIndex;
+      if (inst.op == ScalarOp::kStore || loop::JoinsColumns(inst.op) || inst.predicate != loop::kNone) continue;
+      if (is_read && !inst.index.coefs[kernel.rows.size() - 1].is_zero()) continue;
+      if (inst.op == ScalarOp::kLoad && inst.buffer >= kernel.params.size()) continue;
+      is_same[id] = std::ranges::all_of(inst.args, holds) &&
+                    std::ranges::all_of(inst.index.gathered, [&](const auto& g) { return holds(g.value); });
+    }
+  }
+  const std::function<void(Id)> take = [&](Id id) {
+    if (found[id]) return;
+    found[id] = true;
+    std::ranges::for_each(kernel.insts[id].args, take);
+    for (const loop::Index::Gathered& g : kernel.insts[id].index.gathered) take(g.value);
+  };
+  for (const Inst& inst : kernel.insts) {
+    for (const loop::Index::Gathered& g : inst.index.gathered) {
+      if (is_same[g.value]) take(g.value);
+    }
+  }
+  return found;
+}
+
 bool FoldsColumns(const loop::Kernel& kernel) {
   if (kernel.rows.empty() || std::ranges::any_of(kernel.blocks, &loop::Block::is_contraction)) return false;
   const guards::Dim& rows = kernel.rows.back();
   if (rows.is_const() && rows.const_value() < 2) return false;
   const bool is_narrow = rows.is_const() && rows.const_value() < kRowsMin;
+  const std::vector<bool> shared = SharedPositions(kernel);
   bool folds = false;
   int preference = 0;
   for (const loop::Block& block : kernel.blocks) {
@@ -63,7 +98,7 @@ bool FoldsColumns(const loop::Kernel& kernel) {
       const Inst& inst = kernel.insts[id];
       folds |= loop::JoinsColumns(inst.op);
       const bool is_access = inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kStore;
-      if (is_access && inst.buffer < kernel.params.size()) preference += Preference(inst.index);
+      if (is_access && inst.buffer < kernel.params.size()) preference += Preference(inst.index, shared);
     }
   }
   return folds && preference > 0;
@@ -72,8 +107,10 @@ bool FoldsColumns(const loop::Kernel& kernel) {
 unsigned RowLanes(const loop::Kernel& kernel, const VectorUnit& unit) {
   size_t widest = 4;
   bool is_heavy = false;
+  const std::vector<bool> shared = SharedPositions(kernel);
   for (const Inst& inst : kernel.insts) {
-    const bool is_index = inst.op == ScalarOp::kSize || inst.op == ScalarOp::kIndex;
+    const bool is_index = inst.op == ScalarOp::kSize || inst.op == ScalarOp::kIndex ||
+                          shared[static_cast<size_t>(&inst - kernel.insts.data())];
     if (!is_index) widest = std::max(widest, guards::SizeOf(inst.dtype));
     is_heavy |= IsHeavy(inst);
   }

@@ -120,5 +120,22 @@ TEST(Window, TilesCountOverAllRowsThatShareWeights) {
   EXPECT_FALSE(loop::Check(at, wrong)) << "no other way reads under a condition";
 }
 
+TEST(Window, RowsThatReadFewNeighboursAreGathered) {
+  const auto schedule_of = [](const Convolution& c, int64_t channels) {
+    const auto kernel = loop::Parse(TextOf(c));
+    EXPECT_TRUE(kernel) << kernel.error().ToText();
+    x86::VectorUnit unit;
+    unit.bytes = 64;
+    const Dim sizes[] = {Dim::Symbol(0), Dim(channels), Dim::Symbol(1), Dim::Symbol(2), Dim(64)};
+    return loop::Print(x86::ScheduleOf(loop::Substitute(*kernel, sizes), unit));
+  };
+  constexpr std::string_view kGathered = "rows gathered";
+  EXPECT_NE(schedule_of({"ChannelsApart", true, false}, 3).find(kGathered), std::string::npos);
+  EXPECT_NE(schedule_of({"WeightWithChannelsLast", true, true, true}, 3).find(kGathered), std::string::npos);
+  EXPECT_NE(schedule_of({"Plain", false, false}, 3).find(kGathered), std::string::npos);
+  EXPECT_EQ(schedule_of({"Padded"}, 64).find(kGathered), std::string::npos) << "neighbours are many";
+  EXPECT_EQ(schedule_of({"Padded"}, 5).find(kGathered), std::string::npos) << "neighbours lie too far apart";
+}
+
 }  // namespace
 }  // namespace ingot::compiler
