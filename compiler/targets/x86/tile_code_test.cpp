@@ -53,7 +53,7 @@ TEST_F(TileCode, HoldsTheInstructionsForBF16) {
   Make({1, 128, 256, 1024}, {"amx_bf16", "amx_int8", "amx_tile", "avx512_bf16"});
   EXPECT_EQ(target->Describe().name, "x86-64-v4 amx_bf16 amx_int8 avx512_bf16");
   EXPECT_EQ(loop::Print(schedule),
-            "tile i 128, j 96; contract 0: lanes k, registers 4x6, depth all, from 1 rows turned over with tile "
+            "tile i 128, j 64; contract 0: lanes k, registers 4x6, depth all, from 1 rows turned over with tile "
             "registers 32x2, "
             "depth 512; loop 0: lanes j 32, unroll 1");
   EXPECT_THAT(object.features, ElementsAre("amx_bf16", "amx_tile", "avx512_bf16"));
