@@ -146,7 +146,8 @@ Results Conv(const Rule& r) {
   if (!conv) return {};
   const Type& result = r.result();
   const Type& x = *r.call.TypeAt(0);
-  const bool is_read_as_it_lies = HasChannelsLast(x) || (!conv->is_transposed && HasFewChannels(x));
+  const bool is_read_as_it_lies =
+      HasChannelsLast(x) || (conv->groups == 1 && !conv->is_transposed && HasFewChannels(x));
   if (!HasChannelsLast(result) || !is_read_as_it_lies) return r.No("channels lie apart");
   const ExprId padded = PaddedFor(r, *conv);
   const ExprId sum =

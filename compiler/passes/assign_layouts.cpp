@@ -75,15 +75,11 @@ class Layouts {
   /// Whether a convolution that is ours takes images of few channels in any layout.
   bool IsReadAsItLies(NodeId id) const {
     const Call call(graph_, graph_.node(id));
+    std::string_view why;
+    const auto convolution = ConvolutionOf(call, why);
+    if (!convolution || convolution->groups != 1 || convolution->is_transposed) return false;
     const Type &x = *call.TypeAt(0), &weight = *call.TypeAt(1);
-    if (!HasFewChannels(x) || x.dtype != DType::kF32 || !weight.IsContiguous()) return false;
-    const std::string& op = graph_.node(id).op;
-    if (call.IntAt(6).value_or(1) != 1 || !op.starts_with("aten.conv") || op.starts_with("aten.conv_transpose"))
-      return false;
-    constexpr int64_t kTapsMax = 1024;
-    const Dim taps = guards::Product(std::span(weight.sizes).subspan(2));
-    if (!taps.is_const() || taps.const_value() > kTapsMax) return false;
-    return call.IntsAt(3) && (call.IntsAt(4) || call.NameAt(4)) && call.IntsAt(5);
+    return HasFewChannels(x) && x.dtype == DType::kF32 && weight.IsContiguous();
   }
 
   void Convolve(NodeId id) {
