@@ -66,12 +66,21 @@ const char* FieldOfPart(PyObject* part, std::string_view name) {
 
 }  // namespace
 
+/// Which class a root is of, nothing else says: of other objects, the place that holds them does.
+void Observer::NoteTypeOfRoot(PyObject* instance) {
+  if (instance == nullptr || PyType_Check(instance) || PyModule_Check(instance)) return;
+  const auto number = log_.Find(instance);
+  if (!number || !log_.IsNamed(*number)) return;
+  TypeNumber(Py_TYPE(instance));  // The class under its own name: what becomes of that is watched there.
+  log_.NoteField(*number, "type");
+}
+
 /// What the classes of `type` have under a name, borrowed. `instance` may lead to a class that no
 /// name leads to.
 PyObject* Observer::LookUp(PyTypeObject* type, PyObject* name, PyObject* instance) {
   PyObject* found = LookUpInClass(type, name);
   if (IsImmutable(type)) return found;
-  NoteType(instance);
+  NoteTypeOfRoot(instance);
   // The look-up above has given the class a version, if it can have one.
   const bool has_version = (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0;
   const auto known = looked_up_.find({type, name});
@@ -80,7 +89,13 @@ PyObject* Observer::LookUp(PyTypeObject* type, PyObject* name, PyObject* instanc
     LookUpInBases(type, name);
     return found;
   }
-  const auto number = TypeNumber(type);
+  auto number = TypeNumber(type);
+  if (!number && instance != nullptr) {
+    if (const auto holder = log_.Find(instance)) {
+      log_.NoteField(*holder, "type");
+      number = log_.Find(reinterpret_cast<PyObject*>(type));
+    }
+  }
   if (number && IsWrittenInClasses(type, name)) {
     LookUpInBases(type, name);
   } else if (number) {
@@ -129,6 +144,7 @@ void Observer::LookUpInBases(PyTypeObject* type, PyObject* name) {
 
 void Observer::LookUpSpecial(PyObject* instance, const char* name) {
   PyObject* found = LookUp(Py_TYPE(instance), name, instance);
+  NoteType(instance);
   if (found == nullptr) return;
   if (Callables::IsNative(found) && Callables::Shared().EffectOf(found) == Effect::kRefused) {
     return Refuse("call", Callables::NameOf(found));
@@ -207,7 +223,11 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   PyObject* found = LookUp(type, name, object);
   NoteProtocol(found);
   if (refused_) return;
+  // A class that has a name is told by what the place of its object holds; of others there may be many.
+  const auto of_type = number ? log_.Find(reinterpret_cast<PyObject*>(type)) : std::nullopt;
+  if (number && (type->tp_dictoffset == 0 || (of_type && !log_.IsNamed(*of_type)))) NoteType(object);
   if (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr) {
+    if (!PyObject_TypeCheck(found, &PyGetSetDescr_Type)) NoteType(object);
     if (PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
       if (number && !IsImmutable(type)) {
         log_.NoteRead(*number, Reading::kSlot, name);
@@ -337,6 +357,7 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
   auto* object = reinterpret_cast<PyObject*>(type);
   PyTypeObject* meta = Py_TYPE(object);
   static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
+  NoteType(object);
   LookUp(meta, getattribute, object);
   PyObject* of_meta = LookUp(meta, name, object);
   if (IsNamed(name, "__dict__")) {
@@ -451,6 +472,7 @@ void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value)
   PyTypeObject* type = Py_TYPE(object);
   static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
   static PyObject* const delattr = PyUnicode_InternFromString("__delattr__");
+  NoteType(object);
   if (!IsImmutable(type)) {
     PyObject* const by_name = value == nullptr ? delattr : setattr;
     PyObject* general = LookUp(type, by_name, object);

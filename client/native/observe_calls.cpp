@@ -203,6 +203,7 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
   } else if (!IsImmutable(type)) {
     static PyObject* const call = PyUnicode_InternFromString("__call__");
     PyObject* found = LookUp(type, call, callable);
+    NoteType(callable);
     if (refused_ || found == nullptr) return kNone;
     if (PyFunction_Check(found)) {
       EnterFunction(found);
@@ -301,6 +302,7 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
   }
   PyTypeObject* meta = Py_TYPE(object);
   static PyObject* const call = PyUnicode_InternFromString("__call__");
+  NoteType(object);
   if (!IsImmutable(meta)) {
     PyObject* found = LookUp(meta, call, object);
     CalledUnderName(meta, call, found);
@@ -339,6 +341,7 @@ void Observer::NoteMaking(const Arguments& arguments) {
   for (Py_ssize_t at = 0; PyDict_Check(space) && PyDict_Next(space, &at, &key, &value);) {
     if (IsImmutable(Py_TYPE(value)) || PyType_Check(value)) continue;
     LookUp(Py_TYPE(value), set_name, value);
+    NoteType(value);
   }
 }
 

@@ -165,15 +165,11 @@ void Observer::Write(Number holder, Reading reading, PyObject* key, const char* 
   log_.NoteWrite(holder, reading, key, name, value);
 }
 
-/// Of which class an object is whose class was looked at: it may be given another, which is another than a changed
-/// class. The class is under its own name: what becomes of that is watched there.
+/// An object may be given another class, which is another than a changed class.
 void Observer::NoteType(PyObject* instance) {
-  if (instance == nullptr || IsImmutable(Py_TYPE(instance))) return;
+  if (IsImmutable(Py_TYPE(instance))) return;
   if (PyType_Check(instance)) TypeNumber(reinterpret_cast<PyTypeObject*>(instance));
-  const auto number = log_.Find(instance);
-  if (!number) return;
-  TypeNumber(Py_TYPE(instance));
-  log_.NoteField(*number, "type");
+  if (const auto number = log_.Find(instance)) log_.NoteField(*number, "type");
 }
 
 /// Functions that C code calls for a value: `len(x)`, `x + y`, `x == y`.
@@ -181,8 +177,15 @@ void Observer::NoteSpecial(PyTypeObject* type, PyObject* instance) {
   if (IsImmutable(type)) return;
   LookIntoSpecial(type, instance);
   if (fresh_.contains(reinterpret_cast<PyObject*>(type))) return NoteOfBases(type, "special");
-  NoteType(instance);
-  if (const auto number = TypeNumber(type)) log_.NoteField(*number, "special");
+  if (Py_TYPE(instance) == type) NoteType(instance);
+  auto number = TypeNumber(type);
+  if (!number) {
+    if (const auto holder = log_.Find(instance)) {
+      log_.NoteField(*holder, "type");
+      number = log_.Find(reinterpret_cast<PyObject*>(type));
+    }
+  }
+  if (number) log_.NoteField(*number, "special");
 }
 
 /// What lies under special names and is no function shows nothing when it is called. A path must lead to it, by which
@@ -362,6 +365,7 @@ void Observer::State(PyObject* object) {
   if (PyObject* slots = LookUp(type, "__slotnames__", object)) Deep(slots);
   const auto number = log_.Find(object);
   if (!number || refused_) return;
+  NoteType(object);
   if (IsContainer(object))
     log_.NoteWhole(*number);
   else if (NativeBase(type) != &PyBaseObject_Type)
@@ -499,6 +503,7 @@ void Observer::Callee(PyObject* value) {
     const Depth depth(*this);
     if (refused_) return;
     static PyObject* const call = PyUnicode_InternFromString("__call__");
+    NoteType(value);
     return CalledUnderName(Py_TYPE(value), call, LookUp(Py_TYPE(value), call, value));
   }
   if (is_partial) {

@@ -449,6 +449,7 @@ void Observer::NoteNamed(PyObject* made) {
   while (dict != nullptr && PyDict_Next(dict, &at, &key, &value)) {
     if (IsImmutable(Py_TYPE(value)) || PyType_Check(value)) continue;
     LookUp(Py_TYPE(value), set_name, value);
+    NoteType(value);
   }
 }
 

@@ -183,6 +183,7 @@ class Observer final : private InstructionListener {
 
   // observe_values.cpp
   void Operand(PyObject* value);
+  void NoteTypeOfRoot(PyObject* instance);
   void NoteType(PyObject* instance);
   static bool IsPart(PyObject* value);
   PyObject* SelfOf(PyObject* bound);
