@@ -127,8 +127,10 @@ bool ViewUnfold(const Call& call, std::span<const Dims>, std::vector<ViewMap>& m
   const auto dim = call.IntAt(1);
   const auto step = call.DimAt(3);
   const auto at = dim ? WrapDim(*dim, rank) : std::nullopt;
-  if (!at || !step || rank == 0) return false;
+  if (!at || !step) return false;
   maps.push_back(ViewMap::Identity(rank));
+  // One element is one window.
+  if (rank == 0) return true;
   maps.back().axes[*at].along = {{*at, *step}, {rank, Dim(1)}};
   return true;
 }

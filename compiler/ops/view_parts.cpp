@@ -217,7 +217,10 @@ bool InferTensorSplitAt(const Call& call, Results& results) {
     lengths.push_back(*last - *first);
     start = end;
   }
-  return Parts(*type, *at, lengths, results);
+  if (!Parts(*type, *at, lengths, results)) return false;
+  // Parts may overlap, so it is no view by a rule, but each lies in its operand.
+  for (Inferred& result : results) result.strides = type->strides;
+  return true;
 }
 
 /// Whatever splits dim number argument 2: each part begins where those before it end.

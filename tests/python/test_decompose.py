@@ -52,6 +52,7 @@ CASES = {
     "var with few elements": (lambda: lambda x: x.var(0, correction=5), ([(33, 17)], [(5, 3)], [(4, 3)]), F32),
     "group_norm": (lambda: affine(nn.GroupNorm(4, 8)), (*IMAGES, [(1, 8, 4, 4)]), F32),
     "group_norm bf16": (lambda: affine(nn.GroupNorm(4, 8)).bfloat16(), IMAGES, (torch.bfloat16,)),
+    "group_norm of one group": (lambda: lambda x: functional.group_norm(x, 1, x[0, :, 0, 0], x[1, :, 0, 0], 0.1), IMAGES, (torch.float32, torch.float64, torch.float16)),
     "group_norm, silu": (lambda: lambda x: functional.silu(functional.group_norm(x, 4)), ([(2, 8, 9)], [(3, 8, 50)]), BOTH),
     "group_norm of rows": (lambda: lambda x: functional.group_norm(x, 2), ([(6, 8)], [(3, 8)]), BOTH),
     "instance_norm": (lambda: lambda x: functional.instance_norm(x), IMAGES, BOTH),
