@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "compiler/ops/op_table.h"
+#include "compiler/ops/ops.h"
 #include "compiler/passes/decompose_rules.h"
 #include "compiler/passes/passes.h"
 
@@ -31,6 +34,17 @@ bool TakeTypes(Graph& graph, const Node& node, const std::vector<Ref>& parts) {
   return true;
 }
 
+/// Whether a part is a view of what a node before the parts has made: composites give memory of their own, which a
+/// caller may write to.
+bool LiesInAnother(const Graph& graph, ValueId part, size_t first_made) {
+  for (;;) {
+    const NodeId def = graph.value(part).def;
+    if (def == kNoNode || def < first_made) return true;
+    if (ClassOf(graph.node(def)) != OpClass::kView) return false;
+    part = std::get<Ref>(graph.node(def).args[0]).id;
+  }
+}
+
 /// Whole, it is rounded once, as eager's.
 bool IsRoundedOnce(const Graph& graph, const Node& node) {
   const DType dtype = graph.type(node.results[0]).dtype;
@@ -42,7 +56,9 @@ bool DecomposeNode(Graph& graph, NodeId id, DecomposeRule rule) {
   const size_t first_made = graph.node_capacity();
   Composite composite(graph, id);
   const Parts parts = rule(composite);
-  if (!parts || composite.call().misread() || !TakeTypes(graph, node, *parts)) {
+  const auto lies_in_another = [&](Ref part) { return LiesInAnother(graph, part.id, first_made); };
+  if (!parts || composite.call().misread() || std::ranges::any_of(*parts, lies_in_another) ||
+      !TakeTypes(graph, node, *parts)) {
     for (size_t made = graph.node_capacity(); made-- > first_made;) graph.RemoveNode(static_cast<NodeId>(made));
     return false;
   }

@@ -6,7 +6,7 @@
 namespace ingot::compiler {
 namespace {
 
-/// Part `i` of the last dim cut into `count` equal ones of `size`.
+/// Part `i` of the last dim cut into equal ones of `size`.
 Result<Ref> PartOf(Composite& c, Ref x, int64_t i, const Dim& size) {
   return c.Slice(x, c.type(x).rank() - 1, Dim(i) * size, Dim(i + 1) * size);
 }

@@ -125,6 +125,20 @@ def test_moves_and_what_stays_whole_give_what_eager_gives(ingot, name):
             assert {v["aten_steps"] for v in step.variants} == {0}, step.as_text("plan")
 
 
+@pytest.mark.parametrize("factor, size", ((2, (2, 8, 1, 1)), (1, (2, 8, 3, 3))))
+def test_results_share_no_memory_that_eager_keeps_apart(ingot, factor, size):
+    def function(x):
+        doubled = x * 2
+        return doubled, functional.pixel_shuffle(doubled, factor)
+
+    step = ingot.compile(function, wait=True, dynamic=False)
+    for _ in range(3):
+        doubled, shuffled = step(torch.randn(size))
+        before = doubled.clone()
+        shuffled.add_(1)
+        assert torch.equal(doubled, before)
+
+
 def test_numerics_of_eager_keep_composites_whole(ingot):
     function = lambda x: functional.group_norm(x, 4)  # noqa: E731
     step = ingot.compile(function, config=ingot.Config(numerics="eager", wait=True))

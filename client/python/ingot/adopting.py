@@ -83,7 +83,7 @@ def _plain(layer: torch.nn.Linear) -> torch.nn.Module:
         raise _Left(f"its weight is packed as {kind}; known: {', '.join(makers)}")
     if type(layer).forward is not torch.nn.Linear.forward:
         raise _Left(f"{type(layer).__qualname__} is a linear layer of its own")
-    if weight.qdata.dim() != 2 or not weight.qdata.device == weight.scale.device:
+    if weight.qdata.dim() != 2:
         raise _Left(f"its weight has {weight.qdata.dim()} dims")
     made: typing.Any = makers[kind](layer, weight)
     expected = weight.dequantize().float()
