@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -14,6 +15,7 @@
 #include <fstream>
 #include <sstream>
 #include <string_view>
+#include <thread>
 
 #include "base/processors.h"
 #include "daemon/sandbox.h"
@@ -78,6 +80,11 @@ Status SendHello(int socket, const CompilerFacts& facts, const SandboxTroubles& 
                           kAsLongAsTheDaemonLives);
 }
 
+bool IsQuiet(int socket) {
+  pollfd one{.fd = socket, .events = POLLIN, .revents = 0};
+  return poll(&one, 1, 0) == 0;
+}
+
 Status SayTaken(int socket, uint32_t request) {
   return proto::SendFrame(socket, {.type = static_cast<uint16_t>(proto::WorkerMessage::Taken), .request = request},
                           proto::PackMessage<proto::WorkerTaken>(proto::WorkerTakenT()), kAsLongAsTheDaemonLives);
@@ -116,13 +123,17 @@ Status Answer(int socket, uint32_t request, Result<WorkerOutput> output, const S
 
 }  // namespace
 
-int ServeJobs(const WorkerArguments& arguments, const CompilerFacts& facts, const WorkerBody& body) {
+int ServeJobs(const WorkerArguments& arguments, const CompilerFacts& facts, const WorkerBody& body,
+              const std::function<void()>& warm_up) {
   const int socket = arguments.socket;
   const Statm statm;
   SandboxTroubles sandbox;
   sandbox.fill("worker_sandbox is off");
   if (arguments.sandbox) sandbox = EnterSandbox();
   if (!SendHello(socket, facts, sandbox)) return 1;
+  // The daemon may still open its store, and then reads what a client recorded.
+  std::jthread warming;
+  if (warm_up && !arguments.background && IsQuiet(socket)) warming = std::jthread(warm_up);
   while (true) {
     const Result<proto::Frame> frame = proto::ReceiveFrame(socket, kAsLongAsTheDaemonLives);
     if (!frame) return frame.error().code() == Code::kUnavailable ? 0 : 1;

@@ -35,7 +35,9 @@ Result<WorkerArguments> ParseWorkerArguments(int count, char** values);
 void ConfineWorker(const WorkerArguments& arguments);
 
 /// The worker's side of the pair: enters the sandbox, says hello, then answers jobs until the daemon closes its end.
-/// What `body` needs must be loaded, and no thread started. Returns the exit status of the process.
-int ServeJobs(const WorkerArguments& arguments, const CompilerFacts& facts, const WorkerBody& body);
+/// What `body` needs must be loaded, and no thread started. `warm_up` runs beside it where no job waits yet. Returns
+/// the exit status of the process.
+int ServeJobs(const WorkerArguments& arguments, const CompilerFacts& facts, const WorkerBody& body,
+              const std::function<void()>& warm_up = {});
 
 }  // namespace ingot::daemon

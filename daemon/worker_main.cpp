@@ -12,6 +12,7 @@
 #include "compiler/explain.h"
 #include "compiler/improve.h"
 #include "compiler/ir/text.h"
+#include "compiler/targets/target.h"
 #include "daemon/worker_loop.h"
 #include "proto/message.h"
 
@@ -112,7 +113,12 @@ int Main(int count, char** values) {
     target->features.push_back("checked-accesses");
   }
   const CompilerFacts facts{compiler::CompilerIdentity(), target->level, target->features};
-  return ServeJobs(*arguments, facts, [&target](const proto::WorkerJob& job) { return CompileText(job, *target); });
+  const auto warm_up = [&target] {
+    const Result<std::unique_ptr<compiler::Target>> made = compiler::Target::Make(*target);
+    if (made) Ignore(compiler::WarmUp(**made), "a compile that needs it makes it, or says why not");
+  };
+  return ServeJobs(
+      *arguments, facts, [&target](const proto::WorkerJob& job) { return CompileText(job, *target); }, warm_up);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "compiler/loop/text.h"
 #include "compiler/targets/reference/reference_target.h"
 #include "compiler/targets/x86/x86_target.h"
 
@@ -70,6 +71,28 @@ Result<std::vector<Object>> EmitAll(const Target& target, std::span<const loop::
     objects.push_back(std::move(*results[i]).value());
   }
   return objects;
+}
+
+Status WarmUp(const Target& target) {
+  // Sizes of weights are no part of shared code; that there are many rows, as many as a caller has, is.
+  TRY_ASSIGN(const loop::Kernel linear, loop::Parse(R"(kernel linear symbols 1 {
+  param p0: in f32[1024*s0]
+  param p1: in f32[1048576]
+  param p2: out f32[1024*s0]
+  buffer b0: f32[1024]
+  rows [s0]
+  contract [1024, 1024] into b0 {
+    %0 = load p0 [1024*i0 + k] : f32
+    %1 = load p1 [1024*j + k] : f32
+    %2 = reduce_dot %0, %1 : f32
+  }
+  loop [1024] {
+    %3 = load b0 [j] : f32
+    store p2 [1024*i0 + j] = %3
+  }
+})"));
+  TRY(target.Emit(linear, target.BestSchedule(linear)));
+  return {};
 }
 
 std::vector<uint16_t> DecidingSymbols(const Target& target, const loop::Kernel& kernel) {

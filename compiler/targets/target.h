@@ -12,18 +12,20 @@
 #include "compiler/loop/kernel.h"
 #include "compiler/loop/schedule.h"
 #include "compiler/targets/launch_shape.h"
+#include "compiler/targets/shared_code.h"
 #include "compiler/targets/target_spec.h"
 #include "kernels/abi.h"
 
 namespace ingot::compiler {
 
-/// Relocatable code of one kernel: exports `symbol`, imports nothing.
+/// Relocatable code of one kernel: exports `symbol`, imports what it calls.
 struct Object {
   std::string symbol;                 ///< "ingot_k_" + first 16 hex digits of the kernel digest
   Buffer bytes;
   loop::Schedule schedule;            ///< what the code was made of, beside the kernel
   LaunchShape launch;
   std::vector<std::string> features;  ///< of the machine, beyond its level
+  std::vector<std::shared_ptr<const SharedCode>> calls = {};
 };
 
 /// Objects in this process, where they can be called: for the proof and for timing. Several threads may run what one
@@ -79,6 +81,10 @@ Result<std::vector<Object>> EmitAll(const Target& target, std::span<const loop::
                                     std::span<const loop::Schedule> schedules, unsigned threads);
 /// By each kernel's best schedule.
 Result<std::vector<Object>> EmitAll(const Target& target, std::span<const loop::Kernel> kernels, unsigned threads);
+
+/// Makes what most compiles begin with: the code of linear layers in f32 for any sizes, and whatever the target loads
+/// for its first kernel. For who has nothing else to do yet; other threads may compile meanwhile.
+Status WarmUp(const Target& target);
 
 /// The symbols of a kernel whose values change what code can be made of it. Sorted.
 std::vector<uint16_t> DecidingSymbols(const Target& target, const loop::Kernel& kernel);

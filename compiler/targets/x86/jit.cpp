@@ -39,11 +39,19 @@ Result<std::unique_ptr<Jit>> Jit::Create() {
 }
 
 Status Jit::Add(const Object& object) {
-  auto bytes = llvm::MemoryBuffer::getMemBufferCopy(AsText(object.bytes), object.symbol);
-  if (llvm::Error error = state_->lljit->addObjectFile(std::move(bytes))) {
-    return FromLlvm(std::move(error), Code::kInvalid, "adding object " + object.symbol);
+  const auto add = [&](const std::string& symbol, Bytes code) -> Status {
+    auto bytes = llvm::MemoryBuffer::getMemBufferCopy(AsText(code), symbol);
+    if (llvm::Error error = state_->lljit->addObjectFile(std::move(bytes))) {
+      return FromLlvm(std::move(error), Code::kInvalid, "adding object " + symbol);
+    }
+    return {};
+  };
+  for (const std::shared_ptr<const SharedCode>& code : object.calls) {
+    TRY_ASSIGN(const Bytes bytes, code->bytes());
+    const std::lock_guard held(lock_);
+    if (shared_.insert(code->symbol()).second) TRY(add(code->symbol(), bytes));
   }
-  return {};
+  return add(object.symbol, object.bytes);
 }
 
 Result<int32_t> Jit::Run(const std::string& symbol, const IngotCallFrame& frame) {

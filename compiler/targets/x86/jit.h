@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "base/result.h"
@@ -28,7 +29,8 @@ class Jit : public Runner {
   explicit Jit(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
   std::mutex lock_;
-  std::map<std::string, IngotKernel> found_;  // Guarded by lock_.
+  std::map<std::string, IngotKernel> found_;  // Guarded by lock_, as what follows.
+  std::set<std::string> shared_;
 };
 
 }  // namespace ingot::compiler::x86

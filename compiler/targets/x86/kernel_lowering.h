@@ -18,6 +18,16 @@ namespace ingot::compiler::x86 {
 struct GatheredRows;
 struct WindowPanel;
 
+/// Which of the numbers of a contraction one is: two that are equal here may differ in another that shares the code.
+struct Place {
+  uint32_t of = 0;  ///< one more than an instruction; 0: none
+  uint32_t at = 0;  ///< of an instruction its variable
+  static Place Depth(size_t depth) { return {0, static_cast<uint32_t>(depth + 3)}; }
+  /// Of a column that are fetched ahead.
+  static Place Lines(bool is_turned) { return {0, is_turned ? 2u : 1u}; }
+  auto operator<=>(const Place&) const = default;
+};
+
 /// The state of lowering one kernel: a row loop around blocks. Values that do not depend on j are
 /// scalars, emitted once for each row (before the loop they occur in); the others are vectors,
 /// `unroll_` of them side by side. The rest of a loop runs the same body under a lane mask.
@@ -26,6 +36,8 @@ class KernelLowering {
   KernelLowering(const loop::Kernel& kernel, const loop::Schedule& schedule, const VectorUnit& unit,
                  bool checks_accesses, llvm::Function* function);
   Status Run();
+  /// Code of contractions, each way of one by itself.
+  const std::vector<Region>& regions() const { return regions_; }
 
  private:
   using Value = llvm::Value;
@@ -41,8 +53,10 @@ class KernelLowering {
   enum class Pattern : uint8_t { kContiguous, kSame, kScattered };
 
   // lower_kernel.cpp: prologue, rows, scalar blocks.
-  Value* Evaluate(const guards::Dim& dim);
+  Value* Evaluate(const guards::Dim& dim, Place place = {});
   Value* Evaluate(const guards::Factor& factor);
+  Value* Hidden(int64_t number, Place place);
+  Value* CoefOf(const loop::Inst& inst, size_t variable);
   Value* Buffer(uint32_t number);
   Value* FrameField(unsigned offset, llvm::Type* type);
   void DecodeFirstRow(Value* row, std::vector<Value*>& vars);
@@ -143,6 +157,8 @@ class KernelLowering {
   Value* ScalarSlot(loop::Id id, Value* row);
   std::vector<loop::Id> ScalarsFromOutside(std::span<const loop::Block> blocks) const;
   Status LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile);
+  Value* DepthOf(const Contract& c, size_t depth);
+  Status LowerWays(const loop::Block& block, const loop::ContractionSchedule& tile);
   Status LowerOneWay(Contract c);
   Status ContractAlongDepth(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status ContractAlongColumns(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
@@ -313,6 +329,9 @@ class KernelLowering {
   /// Memory of the first column of a panel that is kept; -1: none.
   std::map<const loop::Block*, Value*> kept_columns_;
   llvm::GlobalVariable* zeros_ = nullptr;  ///< What is read where a condition does not hold.
+  std::vector<Region> regions_;
+  bool hides_sizes_ = false;  ///< while code is made that others are to share
+  std::map<std::pair<int64_t, Place>, Value*> hidden_;
   std::map<llvm::Type*, Value*> fold_stages_;  ///< Stack memory of the sums of one register tile, by vector.
 
   // Of the loop being lowered.

@@ -8,6 +8,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <set>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -88,13 +90,38 @@ Mutex& LinkerMutex() {
   return mutex;
 }
 
-Error Damaged(const Object& object, llvm::Error error) {
-  return Error(Code::kCorrupt, "object " + object.symbol + ": " + llvm::toString(std::move(error)));
+/// One file for the linker.
+struct Input {
+  std::string symbol;
+  Bytes bytes;
+  std::set<std::string> imports = {};
+};
+
+/// The objects and what they call, each once.
+Result<std::vector<Input>> InputsOf(std::span<const Object> objects) {
+  std::vector<Input> inputs;
+  std::set<std::string> shared;
+  for (const Object& object : objects) {
+    inputs.push_back({object.symbol, object.bytes});
+    for (const auto& code : object.calls) inputs.back().imports.insert(code->symbol());
+  }
+  for (const Object& object : objects) {
+    for (const auto& code : object.calls) {
+      if (!shared.insert(code->symbol()).second) continue;
+      TRY_ASSIGN(const Bytes bytes, code->bytes());
+      inputs.push_back({code->symbol(), bytes});
+    }
+  }
+  return inputs;
+}
+
+Error Damaged(const Input& input, llvm::Error error) {
+  return Error(Code::kCorrupt, "object " + input.symbol + ": " + llvm::toString(std::move(error)));
 }
 
 /// lld ends the process's ability to link when it meets a damaged object, so they are read before:
-/// a sound table of sections and symbols, and nothing imported.
-Status CheckObject(const Object& object) {
+/// a sound table of sections and symbols, and nothing imported but what they are known to call.
+Status CheckInput(const Input& object) {
   auto file = llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(AsText(object.bytes), object.symbol));
   if (!file) return Damaged(object, file.takeError());
   for (const llvm::object::SectionRef& section : (*file)->sections()) {
@@ -107,7 +134,7 @@ Status CheckObject(const Object& object) {
     if (!flags) return Damaged(object, flags.takeError());
     auto name = symbol.getName();
     if (!name) return Damaged(object, name.takeError());
-    if ((*flags & llvm::object::SymbolRef::SF_Undefined) && !name->empty()) {
+    if ((*flags & llvm::object::SymbolRef::SF_Undefined) && !name->empty() && !object.imports.contains(name->str())) {
       return Error(Code::kInternal, "object " + object.symbol + " imports " + name->str());
     }
   }
@@ -135,14 +162,16 @@ Status RunLinker(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Result<Buffer> LinkShared(std::span<const Object> objects) {
-  std::vector<MemoryFile> inputs;
+  std::vector<MemoryFile> files;
   PipeReader output;
   if (!output.is_open()) {
     return Error(Code::kExhausted, std::string("opening a pipe for the linker: ") + strerror(errno));
   }
-  // No hash of the inputs' names, no timestamps: equal objects give equal bytes.
+  // No hash of the inputs' names, no timestamps: equal objects give equal bytes. Calls go to what is linked here,
+  // though its names are seen from outside, for debuggers.
   std::vector<std::string> arguments = {"ld.lld",
                                         "-shared",
+                                        "-Bsymbolic",
                                         "--build-id=none",
                                         "--hash-style=gnu",
                                         "--strip-all",
@@ -158,12 +187,13 @@ Result<Buffer> LinkShared(std::span<const Object> objects) {
                                         "separate-code",
                                         "-o",
                                         output.path()};
-  for (const Object& object : objects) {
-    TRY(CheckObject(object));
+  TRY_ASSIGN(const std::vector<Input> inputs, InputsOf(objects));
+  for (const Input& input : inputs) {
+    TRY(CheckInput(input));
     TRY_ASSIGN(proto::UniqueFd file, proto::MakeMemoryFile("ingot-object"));
-    inputs.emplace_back(std::move(file));
-    TRY(inputs.back().Write(object.bytes));
-    arguments.push_back(inputs.back().path());
+    files.emplace_back(std::move(file));
+    TRY(files.back().Write(input.bytes));
+    arguments.push_back(files.back().path());
   }
   TRY(RunLinker(arguments));
   Buffer image = output.Finish();

@@ -24,6 +24,10 @@ using loop::Id;
 using loop::Inst;
 using Lanes = loop::ContractionSchedule::Lanes;
 
+Value* KernelLowering::DepthOf(const Contract& c, size_t depth) {
+  return Evaluate(c.form.depths[depth], Place::Depth(depth));
+}
+
 Value* KernelLowering::CeilDiv(Value* value, int64_t by) {
   return code_.CreateUDiv(code_.CreateAdd(value, code_.I64(by - 1)), code_.I64(by));
 }
@@ -211,6 +215,22 @@ Status KernelLowering::LowerRowsOfTask(std::span<const loop::Block> blocks, std:
 }
 
 Status KernelLowering::LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile) {
+  // What rows reach of it is worked out between the blocks around it, and no other kernel has the same.
+  if (block.has_reach()) return LowerWays(block, tile);
+  Region region{code_.NewBlock("contract"), nullptr};
+  code_.CreateBr(region.first);
+  code_.SetInsertPoint(region.first);
+  hides_sizes_ = true;
+  TRY(LowerWays(block, tile));
+  hides_sizes_ = false;
+  region.end = code_.NewBlock("contracted");
+  code_.CreateBr(region.end);
+  code_.SetInsertPoint(region.end);
+  regions_.push_back(region);
+  return {};
+}
+
+Status KernelLowering::LowerWays(const loop::Block& block, const loop::ContractionSchedule& tile) {
   auto form = loop::ContractionOf(kernel_, block);
   if (!form) return Error(Code::kUnsupported, "no lowering of a contraction of such operands");
   const Contract straight{block, tile, *form};
@@ -278,17 +298,20 @@ Status KernelLowering::LowerOneWay(Contract c) {
     Value* at = Evaluate(load.index.offset);
     for (size_t k = 0; k + schedule_.row_dims < row_vars_.size(); ++k) {
       if (load.index.coefs[k].is_zero()) continue;
-      at = code_.CreateAdd(at, code_.CreateMul(row_vars_[k], Evaluate(load.index.coefs[k])));
+      at = code_.CreateAdd(at, code_.CreateMul(row_vars_[k], CoefOf(load, k)));
     }
     return code_.CreateGEP(code_.MemoryTypeOf(load.dtype), Buffer(load.buffer), {at});
   };
   for (const Id id : c.form.left.loads) c.left_at.push_back(base(id));
   for (const Id id : c.form.right.loads) c.right_at.push_back(base(id));
   c.into = task_buffers_[number];
-  c.into_stride = Evaluate(TileBufferOf(kernel_, schedule_, block.into, unit_).columns);
+  // A number of the schedule, which products that share code have in common.
+  const guards::Dim stride = TileBufferOf(kernel_, schedule_, block.into, unit_).columns;
+  c.into_stride = stride.is_const() ? code_.I64(stride.const_value()) : Evaluate(stride);
   Value* end_column = end_column_ != nullptr ? end_column_ : Evaluate(block.extent);
   const bool has_windows = c.is_turned && GoesByWindows(kernel_, c.form);
-  Value* depth = Evaluate(block.depths[c.is_turned && !has_windows ? 0 : tile.lane_depth]);
+  const size_t outermost = c.is_turned && !has_windows ? 0 : tile.lane_depth;
+  Value* depth = Evaluate(block.depths[outermost], Place::Depth(outermost));
   if (tile.in_turn != 0) TRY(KeepRows(c));
   if (has_windows) BeginWindows(c);
   Accumulators none;

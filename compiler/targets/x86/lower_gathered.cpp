@@ -134,7 +134,7 @@ Status KernelLowering::GatherRowWhere(Contract& c, const GatheredRows& gathered,
       }
       return {};
     }
-    return CountUp(code_.I64(0), Evaluate(c.form.depths[k]), 1, none, [&](Value* at, Accumulators&) {
+    return CountUp(code_.I64(0), DepthOf(c, k), 1, none, [&](Value* at, Accumulators&) {
       c.ks[k] = at;
       return each(n + 1, code_.CreateAdd(at_panel, code_.CreateMul(at, Evaluate(panel.steps[k]))));
     });

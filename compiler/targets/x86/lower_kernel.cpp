@@ -70,7 +70,24 @@ Value* KernelLowering::Evaluate(const guards::Factor& factor) {
   return prologue_.CreateSelect(is_zero, zero, down);
 }
 
-Value* KernelLowering::Evaluate(const Dim& dim) {
+/// A number that code shall not know, because the code of other numbers is to be the same.
+Value* KernelLowering::Hidden(int64_t number, Place place) {
+  Value*& hidden = hidden_[{number, place}];
+  if (hidden == nullptr) {
+    hidden = prologue_.Insert(llvm::BinaryOperator::CreateAdd(prologue_.I64(number), prologue_.I64(0)));
+  }
+  return hidden;
+}
+
+Value* KernelLowering::CoefOf(const Inst& inst, size_t variable) {
+  const auto number = static_cast<uint32_t>(&inst - kernel_.insts.data());
+  return Evaluate(inst.index.coefs[variable], {1 + number, static_cast<uint32_t>(variable)});
+}
+
+Value* KernelLowering::Evaluate(const Dim& dim, Place place) {
+  // Smaller numbers are of windows and strides, where code gains by knowing them.
+  constexpr int64_t kSizeMin = 64;
+  if (dim.is_const() && hides_sizes_ && dim.const_value() >= kSizeMin) return Hidden(dim.const_value(), place);
   if (dim.is_const()) return prologue_.I64(dim.const_value());
   Value*& value = dims_[dim];
   if (value != nullptr) return value;
@@ -320,8 +337,9 @@ Status KernelLowering::EmitScalar(Id id) {
   return {};
 }
 
-Status LowerKernel(const loop::Kernel& kernel, const loop::Schedule& schedule, const std::string& symbol,
-                   const VectorUnit& unit, bool checks_accesses, llvm::Module& module) {
+Result<std::vector<Region>> LowerKernel(const loop::Kernel& kernel, const loop::Schedule& schedule,
+                                        const std::string& symbol, const VectorUnit& unit, bool checks_accesses,
+                                        llvm::Module& module) {
   llvm::LLVMContext& context = module.getContext();
   auto* type = llvm::FunctionType::get(llvm::Type::getInt32Ty(context), {llvm::PointerType::get(context, 0)}, false);
   auto* function = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, symbol, &module);
@@ -345,7 +363,9 @@ Status LowerKernel(const loop::Kernel& kernel, const loop::Schedule& schedule, c
   function->addParamAttr(0, llvm::Attribute::ReadOnly);
   function->addParamAttr(0, llvm::Attribute::NonNull);
   function->addDereferenceableParamAttr(0, sizeof(IngotCallFrame));
-  return KernelLowering(kernel, schedule, unit, checks_accesses, function).Run();
+  KernelLowering lowering(kernel, schedule, unit, checks_accesses, function);
+  TRY(lowering.Run());
+  return lowering.regions();
 }
 
 }  // namespace ingot::compiler::x86

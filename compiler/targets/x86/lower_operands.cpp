@@ -65,9 +65,10 @@ Value* KernelLowering::LoadApart(const Inst& load, Value* at, unsigned count, un
 Value* KernelLowering::AddressIn(const Contract& c, const Inst& load, Value* line) {
   Value* offset = nullptr;
   for (size_t n = 0; n < c.ks.size(); ++n) {
-    const guards::Dim& coef = load.index.coefs[kernel_.rows.size() + 1 + n];
+    const size_t variable = kernel_.rows.size() + 1 + n;
+    const guards::Dim& coef = load.index.coefs[variable];
     if (c.ks[n] == nullptr || coef.is_zero()) continue;
-    Value* part = coef.is_one() ? c.ks[n] : code_.CreateMul(c.ks[n], Evaluate(coef));
+    Value* part = coef.is_one() ? c.ks[n] : code_.CreateMul(c.ks[n], CoefOf(load, variable));
     offset = offset == nullptr ? part : code_.CreateAdd(offset, part);
   }
   return offset == nullptr ? line : code_.CreateGEP(code_.MemoryTypeOf(load.dtype), line, {offset});
@@ -77,23 +78,22 @@ Value* KernelLowering::AddressIn(const Contract& c, const Inst& load, Value* lin
 Value* KernelLowering::PositionIn(const Contract& c, const Inst& inst, const Line& line, size_t lane, unsigned count) {
   const size_t rows = kernel_.rows.size();
   Value* value = Evaluate(inst.index.offset);
-  const auto add = [&](Value* variable, const guards::Dim& coef) {
-    if (variable == nullptr || coef.is_zero()) return;
-    value = code_.CreateAdd(value, code_.CreateMul(variable, Evaluate(coef)));
+  const auto add = [&](Value* variable, size_t number) {
+    if (variable == nullptr || inst.index.coefs[number].is_zero()) return;
+    value = code_.CreateAdd(value, code_.CreateMul(variable, CoefOf(inst, number)));
   };
   // Only one of the two is there: rows have no columns, and columns are the same for all rows.
   for (size_t k = 0; k < rows; ++k) {
     const bool is_tiled = k + schedule_.row_dims >= rows;
-    if (!is_tiled || !line.rows.empty()) add(is_tiled ? line.rows[k] : row_vars_[k], inst.index.coefs[k]);
+    if (!is_tiled || !line.rows.empty()) add(is_tiled ? line.rows[k] : row_vars_[k], k);
   }
-  add(code_.CreateAdd(line.at, code_.I64(line.ahead)), inst.index.coefs[rows]);
-  for (size_t n = 0; n < c.ks.size(); ++n) add(c.ks[n], inst.index.coefs[rows + 1 + n]);
-  const guards::Dim& coef = inst.index.coefs[lane];
-  if (count == 1 || coef.is_zero()) return value;
+  add(code_.CreateAdd(line.at, code_.I64(line.ahead)), rows);
+  for (size_t n = 0; n < c.ks.size(); ++n) add(c.ks[n], rows + 1 + n);
+  if (count == 1 || inst.index.coefs[lane].is_zero()) return value;
   const unsigned saved = std::exchange(lanes_, count);
   Value* numbers = LaneNumbers(code_.getInt64Ty());
   lanes_ = saved;
-  return code_.CreateAdd(code_.Splat(value, count), code_.CreateMul(numbers, code_.Splat(Evaluate(coef), count)));
+  return code_.CreateAdd(code_.Splat(value, count), code_.CreateMul(numbers, code_.Splat(CoefOf(inst, lane), count)));
 }
 
 /// What a load or position of `line` gives at c.ks: one value, or `count` along `lane`.
@@ -214,7 +214,7 @@ Status KernelLowering::ForEachDepth(Contract& c, size_t depth, Accumulators& run
   if (depth == c.ks.size()) return body(running);
   const bool is_lane = c.tile.lanes == Lanes::kDepth && depth == c.tile.lane_depth;
   if (is_lane || c.tile.unrolls(depth)) return ForEachDepth(c, depth + 1, running, body);
-  return CountUp(code_.I64(0), Evaluate(c.form.depths[depth]), 1, running, [&](Value* k, Accumulators& here) {
+  return CountUp(code_.I64(0), DepthOf(c, depth), 1, running, [&](Value* k, Accumulators& here) {
     c.ks[depth] = k;
     return ForEachDepth(c, depth + 1, here, body);
   });
@@ -299,11 +299,11 @@ std::vector<KernelLowering::Line> KernelLowering::LinesOfRows(const Contract& c,
         offset = code_.I64(0);
         for (size_t k = kernel_.rows.size() - schedule_.row_dims; k < kernel_.rows.size(); ++k) {
           if (load.index.coefs[k].is_zero()) continue;
-          offset = code_.CreateAdd(offset, code_.CreateMul(line.rows[k], Evaluate(load.index.coefs[k])));
+          offset = code_.CreateAdd(offset, code_.CreateMul(line.rows[k], CoefOf(load, k)));
         }
       } else {
         const size_t rows = kernel_.rows.size();
-        offset = rows == 0 ? code_.I64(0) : code_.CreateMul(at_row, Evaluate(load.index.coefs[rows - 1]));
+        offset = rows == 0 ? code_.I64(0) : code_.CreateMul(at_row, CoefOf(load, rows - 1));
       }
       line.loads.push_back(code_.CreateGEP(code_.MemoryTypeOf(load.dtype), c.left_at[n], {offset}));
     }
@@ -319,7 +319,7 @@ std::vector<KernelLowering::Line> KernelLowering::LinesOfColumns(const Contract&
     Line& line = lines.emplace_back(Line{at_column, {}});
     for (size_t n = 0; n < c.right_at.size(); ++n) {
       const Inst& load = At(c.form.right.loads[n]);
-      Value* offset = code_.CreateMul(at_column, Evaluate(load.index.coefs[kernel_.rows.size()]));
+      Value* offset = code_.CreateMul(at_column, CoefOf(load, kernel_.rows.size()));
       line.loads.push_back(code_.CreateGEP(code_.MemoryTypeOf(load.dtype), c.right_at[n], {offset}));
     }
   }

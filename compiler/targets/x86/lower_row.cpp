@@ -45,7 +45,7 @@ bool KernelLowering::LiesAsRead(const Contract& c) const {
 Value* KernelLowering::KeptAt(const Contract& c, Value* row) {
   Value* at = code_.I64(0);
   const auto step_into = [&](size_t n) {
-    at = code_.CreateMul(at, Evaluate(c.form.depths[n]));
+    at = code_.CreateMul(at, DepthOf(c, n));
     if (c.ks[n] != nullptr) at = code_.CreateAdd(at, c.ks[n]);
   };
   for (size_t n = 0; n < c.ks.size(); ++n) {
@@ -85,7 +85,7 @@ Status KernelLowering::KeepRow(Contract& c, Value* row) {
   const std::function<Status(size_t)> from = [&](size_t n) -> Status {
     if (n == c.tile.lane_depth) return from(n + 1);
     if (n < c.ks.size()) {
-      return CountUp(code_.I64(0), Evaluate(c.form.depths[n]), 1, none, [&](Value* k, Accumulators&) {
+      return CountUp(code_.I64(0), DepthOf(c, n), 1, none, [&](Value* k, Accumulators&) {
         c.ks[n] = k;
         return from(n + 1);
       });

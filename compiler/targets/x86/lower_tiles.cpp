@@ -74,7 +74,7 @@ Value* KernelLowering::ScaleStep(const Contract& c, Value* first_k) {
   Value* at = code_.I64(0);
   for (size_t n = 0; n < c.ks.size(); ++n) {
     if (n == c.tile.lane_depth) continue;
-    at = code_.CreateMul(at, Evaluate(c.form.depths[n]));
+    at = code_.CreateMul(at, DepthOf(c, n));
     if (c.ks[n] != nullptr) at = code_.CreateAdd(at, n == 0 ? code_.CreateSub(c.ks[n], first_k) : c.ks[n]);
   }
   return at;
@@ -155,7 +155,7 @@ Value* KernelLowering::StrideOfRows(const Contract& c) {
   const bool is_plain = inst.op == loop::ScalarOp::kLoad && !IsRowBuffer(inst) && !checks_accesses_;
   if (!is_plain || rows == 0 || schedule_.row_dims > 1) return nullptr;
   if (!inst.index.coefs[rows + 1 + c.tile.lane_depth].is_one()) return nullptr;
-  return code_.CreateMul(Evaluate(inst.index.coefs[rows - 1]), code_.I64(int64_t(SizeOf(inst.dtype))));
+  return code_.CreateMul(CoefOf(inst, rows - 1), code_.I64(int64_t(SizeOf(inst.dtype))));
 }
 
 /// Scales what is in the registers of sums and adds it to the row buffer, or puts it there.
@@ -272,11 +272,11 @@ Status KernelLowering::ContractTiles(Contract& c, Value* row, Value* column, Val
     }
     if (n == c.ks.size()) {
       if (c.tile.lane_depth == 0) return along_lanes(first_k, end_k);
-      return along_lanes(code_.I64(0), Evaluate(c.form.depths[c.tile.lane_depth]));
+      return along_lanes(code_.I64(0), DepthOf(c, c.tile.lane_depth));
     }
     if (n == c.tile.lane_depth || scaled(n) != is_outer) return from(is_outer, n + 1);
     Value* first = n == 0 ? first_k : code_.I64(0);
-    Value* end = n == 0 ? end_k : Evaluate(c.form.depths[n]);
+    Value* end = n == 0 ? end_k : DepthOf(c, n);
     TRY(CountUp(first, end, 1, none, [&](Value* at, Accumulators&) {
       c.ks[n] = at;
       return from(is_outer, n + 1);

@@ -28,7 +28,7 @@ void KernelLowering::StoreTurned(std::span<Value*> block, Value* at, int64_t wid
 Value* KernelLowering::TurnedStep(const Contract& c, Value* first_k) {
   Value* at = code_.I64(0);
   const auto step_into = [&](size_t n) {
-    at = code_.CreateMul(at, Evaluate(c.form.depths[n]));
+    at = code_.CreateMul(at, DepthOf(c, n));
     if (c.ks[n] != nullptr) at = code_.CreateAdd(at, n == 0 ? code_.CreateSub(c.ks[n], first_k) : c.ks[n]);
   };
   for (size_t n = 0; n < c.ks.size(); ++n) {
@@ -52,11 +52,11 @@ Status KernelLowering::ForEachTurned(Contract& c, Value* first_k, Value* end_k, 
   const std::function<Status(size_t, Accumulators&)> from = [&](size_t n, Accumulators& here) -> Status {
     if (n == c.ks.size()) {
       if (c.tile.lane_depth == 0) return body(first_k, end_k, here);
-      return body(code_.I64(0), Evaluate(c.form.depths[c.tile.lane_depth]), here);
+      return body(code_.I64(0), DepthOf(c, c.tile.lane_depth), here);
     }
     if (n == c.tile.lane_depth || (!with_unrolled && c.tile.unrolls(n))) return from(n + 1, here);
     Value* first = n == 0 ? first_k : code_.I64(0);
-    Value* end = n == 0 ? end_k : Evaluate(c.form.depths[n]);
+    Value* end = n == 0 ? end_k : DepthOf(c, n);
     TRY(CountUp(first, end, 1, here, [&](Value* k, Accumulators& inner) {
       c.ks[n] = k;
       return from(n + 1, inner);

@@ -101,7 +101,7 @@ Status KernelLowering::TurnWindows(Contract& c, Value* column, Value* end_column
       if (n == panel.outer.size()) return turn_run(row, from);
       const size_t k = panel.outer[n];
       Value* begin = k == cut ? first_k : code_.I64(0);
-      Value* behind = k == cut ? end_k : Evaluate(c.form.depths[k]);
+      Value* behind = k == cut ? end_k : DepthOf(c, k);
       return CountUp(begin, behind, 1, none, [&](Value* at, Accumulators&) {
         Value* step = code_.CreateMul(code_.CreateSub(at, begin), Evaluate(panel.steps[k]));
         const guards::Dim& coef = load.index.coefs[kernel_.rows.size() + 1 + k];
@@ -129,7 +129,7 @@ void KernelLowering::FetchNextPiece(const Contract& c, const WindowPanel& panel,
   int64_t turns = std::max<int64_t>(1, schedule_.row_tile / c.tile.rows);
   for (size_t k = 0; k < c.ks.size(); ++k) {
     if (k == cut) continue;
-    turn = code_.CreateAdd(code_.CreateMul(turn, Evaluate(c.form.depths[k])), c.ks[k]);
+    turn = code_.CreateAdd(code_.CreateMul(turn, DepthOf(c, k)), c.ks[k]);
     if (c.form.depths[k].is_const()) turns *= std::max<int64_t>(1, c.form.depths[k].const_value());
   }
   const int64_t together = (width + turns - 1) / turns;
@@ -137,12 +137,12 @@ void KernelLowering::FetchNextPiece(const Contract& c, const WindowPanel& panel,
   // Behind the last piece comes the first one of the next columns, where the next task has those.
   const guards::Dim rows = loop::TiledRows(kernel_, schedule_);
   const bool has_all_rows = c.is_new == nullptr && rows.is_const() && rows.const_value() <= schedule_.row_tile;
-  Value* is_last = code_.CreateICmpSGE(end_k, Evaluate(c.form.depths[cut]));
+  Value* is_last = code_.CreateICmpSGE(end_k, DepthOf(c, cut));
   Value* has_next = has_all_rows ? code_.getTrue() : code_.CreateNot(is_last);
   if (c.is_new != nullptr) has_next = code_.CreateAnd(has_next, c.is_new);
   code_.If(code_.CreateAnd(has_next, code_.CreateICmpSLT(first, code_.I64(width))), nullptr, [&]() -> Value* {
     const Inst& load = At(c.form.right.root);
-    Value* stride = Evaluate(load.index.coefs[kernel_.rows.size()]);
+    Value* stride = CoefOf(load, kernel_.rows.size());
     Value* next = code_.CreateMul(end_k, Evaluate(panel.steps[cut]));
     Value* ahead = code_.CreateAdd(column, first);
     if (has_all_rows) {
@@ -277,7 +277,7 @@ Status KernelLowering::ContractWindows(Contract& c, Value* row, Value* column, V
   const std::function<Status(size_t, Accumulators&)> each = [&](size_t k, Accumulators& running) -> Status {
     if (k == cut) return each(k + 1, running);
     if (k == c.ks.size()) return innermost(running);
-    return CountUp(code_.I64(0), Evaluate(c.form.depths[k]), 1, running, [&](Value* at, Accumulators& here) {
+    return CountUp(code_.I64(0), DepthOf(c, k), 1, running, [&](Value* at, Accumulators& here) {
       c.ks[k] = at;
       return each(k + 1, here);
     });

@@ -109,10 +109,11 @@ void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* colu
   const int64_t depth = c.tile.depth == 0 ? extent.const_value() : std::min(c.tile.depth, extent.const_value());
   const int64_t lines = (depth * size + kLineBytes - 1) / kLineBytes;
   if (lines == 0) return;
+  Value* column_lines = hides_sizes_ ? Hidden(lines, Place::Lines(c.is_turned)) : code_.I64(lines);
   // The lines are shared out among the register tiles of the task. One line at least: a loop is less than a branch.
   Value* turns = CeilDiv(code_.CreateSub(end_row_, first_row_), c.tile.rows);
   const auto share = [&](Value* turn) {
-    return code_.CreateUDiv(code_.CreateMul(turn, code_.I64(lines * width)), turns);
+    return code_.CreateUDiv(code_.CreateMul(turn, code_.CreateMul(column_lines, code_.I64(width))), turns);
   };
   Value* turn = code_.CreateUDiv(row, code_.I64(c.tile.rows));
   Value* begin = share(turn);
@@ -125,16 +126,18 @@ void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* colu
   if (c.tile.depth != 0 && end_column_ != nullptr) {
     Value* is_here = code_.CreateICmpSLT(next, end_column_);
     Value* behind = code_.CreateAdd(first_k, code_.I64(c.tile.depth));
-    Value* has_more = code_.CreateICmpSLT(behind, Evaluate(extent));
+    Value* has_more = code_.CreateICmpSLT(behind, DepthOf(c, 0));
     next = code_.CreateSelect(is_here, next, code_.CreateSelect(has_more, first_column_, end_column_));
     next_k = code_.CreateSelect(is_here, first_k, code_.CreateSelect(has_more, behind, code_.I64(0)));
   }
-  next = code_.CreateAdd(code_.CreateMul(next, Evaluate(apart)), next_k);
+  Value* stride = CoefOf(load, kernel_.rows.size());
+  Value* column_bytes = code_.CreateMul(stride, code_.I64(size));
+  next = code_.CreateAdd(code_.CreateMul(next, stride), next_k);
   next = code_.CreateGEP(code_.MemoryTypeOf(load.dtype), c.right_at[0], {next});
   Accumulators none;
   const auto fetch = [&](Value* n, Accumulators&) -> Status {
-    Value* at = code_.CreateMul(code_.CreateUDiv(n, code_.I64(lines)), code_.I64(apart.const_value() * size));
-    at = code_.CreateAdd(at, code_.CreateMul(code_.CreateURem(n, code_.I64(lines)), code_.I64(kLineBytes)));
+    Value* at = code_.CreateMul(code_.CreateUDiv(n, column_lines), column_bytes);
+    at = code_.CreateAdd(at, code_.CreateMul(code_.CreateURem(n, column_lines), code_.I64(kLineBytes)));
     code_.Prefetch(code_.CreateGEP(byte, next, {at}), Builder::Keep::kSecondCache);
     return {};
   };

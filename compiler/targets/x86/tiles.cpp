@@ -282,6 +282,8 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
   }
   // Wide sums take two registers for the elements of one.
   if (form.sum == guards::DType::kF64 && tile.columns > 2) tile.columns /= 2;
+  // Code for any number of rows is the same for all sizes (outline.h).
+  const bool is_open = rows == 0 && tile.in_turn == 0;
   if (block.depths.size() > 1) {
     // Operands in groups are of few bits: a panel of them is in the first cache as it is.
     tile.depth = 0;
@@ -295,7 +297,7 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
       });
       if (shares && extent >= 1 && extent <= kUnrolledMax) tile.unrolled |= 1U << k;
     }
-  } else if (block.depths[0].is_const() && tile.depth >= block.depths[0].const_value()) {
+  } else if (!is_open && block.depths[0].is_const() && tile.depth >= block.depths[0].const_value()) {
     tile.depth = 0;
   }
   return tile;

@@ -14,6 +14,7 @@
 #include "compiler/targets/x86/backend.h"
 #include "compiler/targets/x86/jit.h"
 #include "compiler/targets/x86/lower_kernel.h"
+#include "compiler/targets/x86/outline.h"
 #include "compiler/targets/x86/schedules.h"
 #include "compiler/targets/x86/scratch.h"
 
@@ -23,7 +24,7 @@ namespace {
 using guards::Dim;
 
 /// Raised by hand whenever lowering gives other code for the same kernel: objects are cached.
-constexpr int kLoweringVersion = 19;
+constexpr int kLoweringVersion = 20;
 
 /// The unit without what this kernel has no use for: code asks for no more than it needs.
 VectorUnit UsedOf(const loop::Kernel& kernel, const loop::Schedule& schedule, VectorUnit unit) {
@@ -69,9 +70,18 @@ class X86Target : public Target {
     TRY_ASSIGN(const Backend::Loan backend, Backend::Borrow(spec_.level));
     llvm::LLVMContext context;
     llvm::Module module("ingot", context);
-    TRY(Build(kernel, schedule, *backend.operator->(), module));
+    TRY_ASSIGN(const std::vector<Outlined> outlined, Build(kernel, schedule, *backend.operator->(), module));
     Object object;
     object.symbol = SymbolOf(kernel);
+    for (const Outlined& one : outlined) {
+      bool is_new = false;
+      const std::shared_ptr<SharedCode> code = SharedCodes::OfThisProcess().Take(one.symbol, is_new);
+      object.calls.push_back(code);
+      if (!is_new) continue;
+      backend->Optimize(*one.module);
+      code->Set(backend->Emit(*one.module, /*assembly=*/false));
+    }
+    backend->Optimize(module);
     TRY_ASSIGN(object.bytes, backend->Emit(module, /*assembly=*/false));
     object.schedule = schedule;
     object.launch = ShapeOf(kernel, schedule);
@@ -89,14 +99,20 @@ class X86Target : public Target {
     TRY_ASSIGN(const Backend::Loan backend, Backend::Borrow(spec_.level));
     llvm::LLVMContext context;
     llvm::Module module("ingot", context);
-    TRY(Build(kernel, schedule, *backend.operator->(), module));
-    if (is_machine) {
-      TRY_ASSIGN(const Buffer text, backend->Emit(module, /*assembly=*/true));
-      return std::string(AsText(text));
-    }
+    TRY_ASSIGN(const std::vector<Outlined> outlined, Build(kernel, schedule, *backend.operator->(), module));
+    std::vector<llvm::Module*> modules = {&module};
+    for (const Outlined& one : outlined) modules.push_back(one.module.get());
     std::string text;
     llvm::raw_string_ostream stream(text);
-    module.print(stream, nullptr);
+    for (llvm::Module* one : modules) {
+      backend->Optimize(*one);
+      if (is_machine) {
+        TRY_ASSIGN(const Buffer code, backend->Emit(*one, /*assembly=*/true));
+        stream << AsText(code);
+      } else {
+        one->print(stream, nullptr);
+      }
+    }
     return text;
   }
 
@@ -132,21 +148,21 @@ class X86Target : public Target {
   guards::Dims ShortExtents(const loop::Kernel& kernel) const override { return LaneExtents(kernel); }
 
  private:
-  /// Puts the optimised kernel into `module`.
-  Status Build(const loop::Kernel& kernel, const loop::Schedule& schedule, Backend& backend,
-               llvm::Module& module) const {
+  /// Puts the kernel into `module`, and what it calls into others.
+  Result<std::vector<Outlined>> Build(const loop::Kernel& kernel, const loop::Schedule& schedule, Backend& backend,
+                                      llvm::Module& module) const {
     TRY(loop::Verify(kernel));
     TRY(loop::Check(kernel, schedule));
     backend.Prepare(module);
-    TRY(LowerKernel(kernel, schedule, SymbolOf(kernel), UsedOf(kernel, schedule, unit_), spec_.checks_accesses,
-                    module));
+    TRY_ASSIGN(const std::vector<Region> regions,
+               LowerKernel(kernel, schedule, SymbolOf(kernel), UsedOf(kernel, schedule, unit_), spec_.checks_accesses,
+                           module));
     std::string problem;
     llvm::raw_string_ostream stream(problem);
     if (llvm::verifyModule(module, &stream)) {
       return Error(Code::kInternal, "lowering made invalid LLVM IR: " + problem);
     }
-    backend.Optimize(module);
-    return {};
+    return Outline(module, regions, spec_.level);
   }
 
   const TargetSpec spec_;
