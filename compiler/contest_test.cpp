@@ -16,8 +16,8 @@ namespace {
 using testing::ElementsAre;
 
 /// Two products with what follows them, the second of any number of rows, and views between.
-constexpr std::string_view kTwo = R"(graph @f(%x: f32[s0, 32], %w: f32[384, 32], %v: f32[16, 384]) {
-  symbols { s0 = %x.size(0) }
+constexpr std::string_view kTwo =
+    R"(graph @f(%x: f32[s0, 32], %w: f32[384, 32], %v: f32[16, 384]) symbols(s0 = %x.dim(0)) {
   %0 = aten.linear(%x, %w, none) : f32[s0, 384]
   %1 = aten.relu(%0) : f32[s0, 384]
   %2 = aten.linear(%1, %v, none) : f32[s0, 16]
@@ -81,6 +81,31 @@ TEST(FindContests, MakesAGraphOfEachKernelThatTheLibraryCouldCompute) {
   EXPECT_EQ(found->contests[0]->sizes[1]->inputs[0]->dtype, "f32");
   EXPECT_THAT(found->contests[0]->sizes[1]->inputs[0]->sizes, ElementsAre(128, 32));
   EXPECT_THAT(found->contests[0]->sizes[1]->inputs[0]->strides, ElementsAre(32, 1));
+}
+
+/// Between callers who lay images out as PyTorch does: both its image and its weight are copied for our kernel.
+constexpr std::string_view kAlone = R"(graph @f(%x: f32[2, 16, 12, 12], %w: f32[16, 8, 4, 4]) {
+  %0 = aten.conv_transpose2d.input(%x, %w, none, [2, 2], [1, 1], [0, 0], 1, [1, 1]) : f32[2, 8, 24, 24]
+  %1 = aten.relu(%0) : f32[2, 8, 24, 24]
+  return %1
+})";
+
+TEST(FindContests, CountsTheCopiesThatAKernelAsksForAndTheLibraryDoesNot) {
+  const Graph graph = ParseOrFail(kAlone);
+  const auto found = FindContests(graph, Options(), {{}}, {});
+  ASSERT_TRUE(found) << found.error().ToText();
+  ASSERT_EQ(found->contests.size(), 1u);
+  const Graph part = ParseOrFail(found->contests[0]->graph);
+  EXPECT_EQ(GraphDigest(part), GraphDigest(graph)) << found->contests[0]->graph;
+  const auto ours = Compile(part, Options());
+  EXPECT_GT(StepsOf(*ManifestOf(*ours), proto::StepKind::Kernel), 1u);
+  CompileOptions options = Options();
+  options.recipe = ByLibrary(GraphDigest(part));
+  const auto library = Compile(part, options);
+  ASSERT_TRUE(library) << library.error().ToText();
+  const auto plan = ManifestOf(*library);
+  EXPECT_EQ(StepsOf(*plan, proto::StepKind::Aten), 1u);
+  EXPECT_EQ(StepsOf(*plan, proto::StepKind::Kernel), 1u) << "what follows it";
 }
 
 TEST(FindContests, LeavesOutWhatIsKnownOrTooLargeOrHasNoLibrary) {

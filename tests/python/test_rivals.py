@@ -82,7 +82,7 @@ def test_what_is_measured_is_two_times_of_one_answer(quiet):
     assert one["after"]["right"] and (one["after"]["aten"] == 1) == one["found"][0]["chosen"]
 
 
-def test_a_template_is_measured_at_the_sizes_that_were_called(quiet):
+def test_a_template_is_measured_at_the_sizes_that_were_recorded(quiet):
     answer = quiet.python(PROGRAM.format(kind="linear") + '''
 sizes = []
 tuning._compare = lambda rivals, operands: (sizes.append([inputs[0].shape[0] for inputs in operands]), (2000, 1000, True))[1]
@@ -95,7 +95,7 @@ with torch.no_grad():
     right = torch.allclose(step(inputs), net(inputs), atol=1e-4, rtol=1e-4)
 print(json.dumps(dict(sizes=sizes, right=right)))
 ''')
-    assert answer["right"] and any(sorted(one) == [48, 96] for one in answer["sizes"]), answer
+    assert answer == dict(sizes=[[48]], right=True)
 
 
 def test_only_what_is_compiled_is_tuned(quiet):
