@@ -98,6 +98,19 @@ class Part {
   std::unordered_map<ValueId, ValueId> values_;  // of the whole, in the part
 };
 
+/// Whether a value of another layout than before is read by nobody but who comes to have it laid out as before.
+bool IsLaidBack(const Graph& before, const Graph& after, ValueId value, int steps_max = 16) {
+  if (after.use_count(value) == 0 || steps_max == 0) return false;
+  return std::ranges::all_of(after.uses(value), [&](const Use& use) {
+    if (!use.IsNode()) return false;
+    const Node& user = after.node(use.user);
+    if (use.user >= before.node_capacity() && user.op == "aten.clone") return true;
+    if (IsConvolution(user) || user.results.empty()) return false;
+    return std::ranges::all_of(user.results,
+                               [&](ValueId result) { return IsLaidBack(before, after, result, steps_max - 1); });
+  });
+}
+
 bool IsOf(const Graph& graph, NodeId id) { return id < graph.node_capacity() && graph.IsPlaced(id); }
 
 }  // namespace
@@ -122,7 +135,7 @@ std::optional<Graph> PartOf(const LoweredGraph& lowered, const Launch& launch) {
     if (kernel.params[i].mode == loop::ParamMode::kInOut) return std::nullopt;
     if (kernel.params[i].mode != loop::ParamMode::kOut) continue;
     ValueId value = launch.buffers[i];
-    const Type& wanted = after.type(value);
+    Type wanted = after.type(value);
     // What layouts were assigned for was copied back for others.
     if (value >= before.value_count()) {
       const Node& copy = after.node(after.value(value).def);
@@ -130,6 +143,7 @@ std::optional<Graph> PartOf(const LoweredGraph& lowered, const Launch& launch) {
       value = std::get<Ref>(copy.args.at(0)).id;
     }
     if (value >= before.value_count()) return std::nullopt;
+    if (!is_laid && IsLaidBack(before, after, value)) wanted = before.type(value);
     part.AddOutput(value, wanted);
   }
   return std::move(part).Finish();

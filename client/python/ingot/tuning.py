@@ -43,11 +43,12 @@ class Contest:
 def tune(function: typing.Any, *args: typing.Any, **kwargs: typing.Any) -> "list[Contest]":
     """Measures what nobody could wait for in a call, and has ``function``, which ``ingot.compile`` gave, take what is faster.
 
-    First as ``ingot tune``: smaller arenas, faster schedules. Then each product, convolution or attention among its kernels, with what is
-    fused to it, against PyTorch's library on this process's threads, once on a machine, at the sizes that were recorded
-    or declared as gears. Gives what was measured now; with example inputs the function is prepared for them before. Takes about a second a kernel, and all of torch's threads meanwhile: not beside
-    calls that are served. What is found is kept in the store for every process; answers stay as they are but for the last bits of what the library
-    adds up in another order.
+    First as ``ingot tune``: smaller arenas, faster schedules. Then each product, convolution or attention among its kernels, with what is fused to it,
+    against PyTorch's library on this process's threads, once on a machine, at the sizes that were recorded or declared as gears. Gives what was measured
+    now; with example inputs the function is prepared for them before.
+
+    Takes about a second a kernel, and all of torch's threads meanwhile: not beside calls that are served. What is found is kept in the store for every
+    process; answers stay as they are but for the last bits of what the library adds up in another order.
 
     Raises Invalid for other functions, and the daemon's errors where it cannot be asked.
     """
