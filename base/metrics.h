@@ -48,6 +48,8 @@
   X(arena_bytes_saved, "bytes by which arenas have become smaller by that")               \
   X(kernels_measured, "kernels whose schedules were held against each other")             \
   X(kernels_tuned, "kernels for which another schedule than the first was faster")        \
+  X(libraries_measured, "kernels that were held against PyTorch's library")               \
+  X(libraries_chosen, "kernels in whose place the library is called, since it is faster") \
   X(tuned_ns_saved, "nanoseconds by which one launch of each of those has become faster") \
   X(cluster_hits, "entries and graphs that other machines had")                           \
   X(cluster_misses, "entries that no other machine had")                                  \

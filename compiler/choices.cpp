@@ -11,6 +11,16 @@
 
 namespace ingot::compiler {
 
+bool ChoosesLibrary(const KernelChoices& choices) {
+  return std::ranges::any_of(choices, [](const auto& one) { return one->schedule == kByLibrary; });
+}
+
+KernelChoices CopyOf(const KernelChoices& choices) {
+  KernelChoices copy;
+  for (const auto& one : choices) copy.push_back(std::make_unique<proto::KernelChoiceT>(*one));
+  return copy;
+}
+
 std::vector<loop::Schedule> ChosenSchedules(const Target& target, std::span<const loop::Kernel> kernels,
                                             const KernelChoices& choices, KernelChoices& used) {
   std::unordered_map<Digest, std::string_view> chosen;

@@ -66,7 +66,7 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
 
   const Stopwatch codegen;
   const proto::RecipeT recipe = options.recipe ? *options.recipe : proto::RecipeT();
-  KernelChoices choices;
+  KernelChoices choices = CopyOf(lowered.by_library);
   const std::vector<loop::Schedule> schedules = ChosenSchedules(target, fused.kernels, recipe.choices, choices);
   TRY_ASSIGN(const std::vector<Object> objects, EmitAll(target, fused.kernels, schedules, options.threads));
   artifact.seconds_codegen = codegen.Seconds();

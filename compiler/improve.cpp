@@ -81,6 +81,7 @@ Result<proto::FindingsT> Improve(const Graph& graph, const CompileOptions& optio
   }
   out.recipe = std::make_unique<proto::RecipeT>();
   out.recipe->arenas = std::move(known.arenas);
+  out.recipe->choices = CopyOf(lowered.by_library);
   ChosenSchedules(*lowered.target, fused.kernels, known.choices, out.recipe->choices);
   return out;
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "base/cache_lines.h"
 #include "compiler/loop/scalar.h"
 #include "compiler/loop/text.h"
 
@@ -28,7 +29,6 @@ constexpr double kClear = 0.96;
 constexpr double kNeverWorse = 1.01;  // at any of the sizes
 // Tasks for each processor that share them evenly enough.
 constexpr int64_t kTasksPerProcessor = 8;
-constexpr size_t kLine = 64;
 
 struct Free {
   void operator()(uint8_t* memory) const { std::free(memory); }
@@ -36,18 +36,9 @@ struct Free {
 using Memory = std::unique_ptr<uint8_t, Free>;
 
 Memory MemoryOf(int64_t bytes) {
-  const size_t size = (static_cast<size_t>(std::max<int64_t>(1, bytes)) + kLine - 1) / kLine * kLine;
-  return Memory(static_cast<uint8_t*>(std::aligned_alloc(kLine, size)));
-}
-
-/// Takes what was touched before out of all caches.
-void Evict(const uint8_t* memory, int64_t bytes) {
-#if defined(__x86_64__)
-  for (int64_t at = 0; at < bytes; at += static_cast<int64_t>(kLine)) __builtin_ia32_clflush(memory + at);
-#else
-  static_cast<void>(memory);
-  static_cast<void>(bytes);
-#endif
+  const size_t size =
+      (static_cast<size_t>(std::max<int64_t>(1, bytes)) + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
+  return Memory(static_cast<uint8_t*>(std::aligned_alloc(kCacheLineBytes, size)));
 }
 
 double MedianOf(std::vector<double> values) {
@@ -83,7 +74,9 @@ class Operands {
 
   /// Seconds of one launch. None: the code refuses the operands.
   std::optional<double> Run(Runner& runner, const Object& object, uint8_t* scratch) const {
-    for (size_t i = 0; i < memory_.size(); ++i) Evict(memory_[i].get(), bytes_[i]);
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      EvictFromCaches(memory_[i].get(), static_cast<size_t>(bytes_[i]));
+    }
     const IngotCallFrame frame = {pointers_.data(), symbols_.data(), 0, object.launch.Tasks(symbols_), scratch};
     const auto began = Clock::now();
     const Result<int32_t> status = runner.Run(object.symbol, frame);

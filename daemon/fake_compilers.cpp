@@ -62,6 +62,7 @@ std::string FindingsOf(const CompileJob& job, proto::RecipeT recipe) {
     measured.kernel_low = kSlowKernel;
     measured.name = "product";
     measured.schedule = "tile 2";
+    measured.candidates = 2;
     measured.first_ns = 1000;
     measured.best_ns = 900;
     auto& choice = *recipe.choices.emplace_back(std::make_unique<proto::KernelChoiceT>());
@@ -71,6 +72,24 @@ std::string FindingsOf(const CompileJob& job, proto::RecipeT recipe) {
   KeepUsed(job.graph, recipe);
   findings.recipe = std::make_unique<proto::RecipeT>(std::move(recipe));
   return std::string(AsText(proto::PackMessage<proto::Findings>(findings)));
+}
+
+/// The kernel as a part of its own, where it is not known.
+std::string ContestsOf(const CompileJob& job) {
+  proto::ContestsT contests;
+  const bool is_known = !job.improve->known.empty() && job.improve->known[0] == kSlowKernel;
+  if (job.graph.find(" slow") != std::string::npos && !is_known) {
+    auto& contest = *contests.contests.emplace_back(std::make_unique<proto::ContestT>());
+    contest.kernel_low = kSlowKernel;
+    contest.name = "product";
+    contest.graph = job.graph.ends_with(" alone") ? "part" : "part slow";
+    contest.sizes.push_back(std::make_unique<proto::ContestSizeT>());
+    contest.sizes[0]->inputs.push_back(std::make_unique<proto::ContestInputT>());
+    contest.sizes[0]->inputs[0]->dtype = "f32";
+    contest.sizes[0]->inputs[0]->sizes = {4};
+    contest.sizes[0]->inputs[0]->strides = {1};
+  }
+  return std::string(AsText(proto::PackMessage<proto::Contests>(contests)));
 }
 
 Result<CompiledArtifact> CompileWords(const CompileJob& job, const std::string& addition, double seconds) {
@@ -90,8 +109,10 @@ Result<CompiledArtifact> CompileWords(const CompileJob& job, const std::string& 
     bytes = ArtifactBy(graph, used);
   }
   if (job.output == proto::JobOutput::Findings) bytes = FindingsOf(job, recipe);
+  const bool is_found = job.output == proto::JobOutput::Findings || job.output == proto::JobOutput::Contests;
+  if (job.output == proto::JobOutput::Contests) bytes = ContestsOf(job);
   if (!job.gears.empty()) bytes += fmt::format(" for {}", fmt::join(job.gears, " "));
-  if (job.output != proto::JobOutput::Findings) bytes += addition;
+  if (!is_found) bytes += addition;
   CompiledArtifact artifact;
   artifact.digest = DigestOf(bytes);
   artifact.seconds = seconds;

@@ -26,24 +26,6 @@ namespace {
 /// Of a processor: what it may be used and still counts as free.
 constexpr double kFree = 0.25;
 
-/// Sizes of a variant that are used, those of gears first, then those proved last; without repetition.
-std::vector<int64_t> SizesOf(const proto::StoredVariantT& stored, uint64_t sizes_max) {
-  const size_t count = stored.variant->symbol_count;
-  std::vector<int64_t> sizes;
-  if (count == 0) return sizes;
-  const auto add = [&](const std::vector<int64_t>& from, size_t at) {
-    const auto begin = from.begin() + static_cast<long>(at), end = begin + static_cast<long>(count);
-    for (size_t known = 0; known < sizes.size(); known += count) {
-      if (std::equal(begin, end, sizes.begin() + static_cast<long>(known))) return;
-    }
-    if (sizes.size() / count < sizes_max) sizes.insert(sizes.end(), begin, end);
-  };
-  for (size_t at = 0; at + count <= stored.gears.size(); at += count) add(stored.gears, at);
-  const std::vector<int64_t>& proven = stored.variant->proven;
-  for (size_t left = proven.size() / count; left-- > 0;) add(proven, left * count);
-  return sizes;
-}
-
 /// How much was found out already.
 size_t WorthOf(const Result<std::shared_ptr<const proto::RecipeT>>& recipe) {
   return recipe && *recipe ? (*recipe)->arenas.size() + (*recipe)->choices.size() : 0;
@@ -92,6 +74,11 @@ void Improving::Served(const Entry& entry) {
     served_.push_back(entry.digest);
   }
   idle_.Wake();
+}
+
+void Improving::Chosen() {
+  MutexLock lock(mutex_);
+  ++choices_;
 }
 
 void Improving::GiveWay() {
@@ -181,7 +168,7 @@ cache::Task<Improving::Outcome> Improving::ImproveVariant(EntryRef entry, const 
       recipe = std::move(by);
     }
   }
-  const std::vector<int64_t> sizes = SizesOf(stored, core_.config.tuning_sizes_max);
+  const std::vector<int64_t> sizes = UsedSizes(stored, core_.config.tuning_sizes_max);
   if (IsSettled(NameOfWork(artifact, sizes, facts))) co_return outcome;
   CO_TRY_ASSIGN(std::string text,
                 co_await core_.cluster.TextOf({stored.text_low, stored.text_high}, stored.compile_s, until));
@@ -258,11 +245,7 @@ cache::Task<std::shared_ptr<proto::FindingsT>> Improving::Find(CompileJob job, s
       if (one->best_ns < one->first_ns) GlobalMetrics().Add(Counter::tuned_ns_saved, one->first_ns - one->best_ns);
     }
     GlobalMetrics().Add(Counter::kernels_measured, found->measured.size());
-    if (core_.tuning.Add(facts, found->measured)) {
-      // It may be a kernel of others, which are looked at when they are served again.
-      MutexLock lock(mutex_);
-      ++choices_;
-    }
+    if (core_.tuning.Add(facts, found->measured)) Chosen();
     if (found->measured.empty()) co_return found;
   }
 }

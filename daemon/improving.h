@@ -41,6 +41,8 @@ class Improving {
 
   /// An entry was served. Costs a look into a table; never waits for the disk.
   void Served(const Entry& entry);
+  /// Kernels are to be made otherwise from now on: entries that have them are looked at when they are served again.
+  void Chosen();
   /// Somebody waits for a compile: what is under way ends, and is tried again later.
   void GiveWay();
   /// Improves what was served, while the machine is idle, until the daemon stops.

@@ -2,6 +2,8 @@
 // What becomes of artifacts after they were served.
 #include "daemon/improving.h"
 
+#include <gmock/gmock.h>
+
 #include <atomic>
 #include <nlohmann/json.hpp>
 
@@ -233,6 +235,90 @@ TEST_F(TunedByHandTest, WhatWasMeasuredServesAllGraphsFromThenOn) {
   ASSERT_TRUE(Connect()->Compile(MakeCompile("i", "graph slow 32")));
   EXPECT_EQ(choices("i"), chosen);
   EXPECT_EQ(Ask("verify", {{"recompile", true}})["problems"], json::array());
+}
+
+class RivalTest : public TunedByHandTest {
+ protected:
+  json Choices(const char* function) {
+    return Ask("inspect", {{"key", function}})["variants"][0]["provenance"]["choices"];
+  }
+  /// What a client says that measured the kernel.
+  json Say(uint64_t kernel_ns, uint64_t library_ns, bool library) {
+    return {{"kernel", kKernel}, {"kernel_ns", kernel_ns}, {"library_ns", library_ns}, {"library", library}};
+  }
+  static constexpr const char* kKernel = "00000000000000000000000000000007";
+};
+
+TEST_F(RivalTest, WhereTheLibraryIsFasterEveryCompileCallsIt) {
+  const auto connection = Connect();
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph slow 4")));
+  ASSERT_TRUE(connection->Compile(MakeCompile("g", "graph slow 8")));
+  Ask("tune", {{"key", "f"}});
+  const json said = Ask("contests", {{"key", "f"}});
+  ASSERT_EQ(said["contests"].size(), 1u) << said.dump();
+  const json& contest = said["contests"][0];
+  EXPECT_EQ(contest["kernel"], kKernel);
+  EXPECT_EQ(contest["sizes"], json::parse(R"([[["f32",[4],[1]]]])"));
+  for (const char* side : {"ours", "library"}) {
+    EXPECT_TRUE(connection->Fetch(*Digest::FromHex(contest[side].get<std::string>()))) << side;
+  }
+  EXPECT_NE(contest["ours"], contest["library"]);
+  EXPECT_EQ(Ask("rival", Say(2000, 1000, true)), json::parse(R"({"chosen":true})"));
+  EXPECT_EQ(Count(Counter::libraries_measured), 1u);
+  EXPECT_EQ(Count(Counter::libraries_chosen), 1u);
+  EXPECT_EQ(Ask("contests", {{"key", "f"}})["contests"], json::array()) << "once is enough";
+  // What was compiled before is made anew, and what comes now has it at once; also from a daemon that comes later.
+  const json chosen = json::parse(R"([{"kernel":"00000000000000000000000000000007","schedule":"library",
+      "name":"product","first_ns":1000,"best_ns":900,"kernel_ns":2000,"library_ns":1000}])");
+  EXPECT_EQ(Ask("tune", {{"all", true}})["improved"], 2);
+  EXPECT_EQ(Choices("f"), chosen);
+  EXPECT_EQ(Choices("g"), chosen);
+  ASSERT_TRUE(connection->Compile(MakeCompile("h", "graph slow 16")));
+  EXPECT_EQ(Choices("h"), chosen);
+  StopServer();
+  StartServer();
+  ASSERT_TRUE(Connect()->Compile(MakeCompile("i", "graph slow 32")));
+  EXPECT_EQ(Choices("i"), chosen);
+  EXPECT_EQ(Ask("verify", {{"recompile", true}})["problems"], json::array());
+}
+
+TEST_F(RivalTest, WhereItIsNotTheKernelStays) {
+  const auto connection = Connect();
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph slow 4")));
+  Ask("tune", {{"key", "f"}});
+  const json before = Choices("f");
+  ASSERT_EQ(Ask("contests", {{"key", "f"}})["contests"].size(), 1u);
+  EXPECT_EQ(Ask("rival", Say(1000, 2000, false)), json::parse(R"({"chosen":false})"));
+  EXPECT_EQ(Ask("contests", {{"key", "f"}})["contests"], json::array());
+  EXPECT_EQ(Ask("tune", {{"key", "f"}})["improved"], 0);
+  EXPECT_EQ(Choices("f")[0]["schedule"], before[0]["schedule"]);
+  EXPECT_EQ(Count(Counter::libraries_chosen), 0u);
+}
+
+TEST_F(RivalTest, NobodySaysWhatHeCannotHaveMeasured) {
+  const auto connection = Connect();
+  const auto refused = [&](const char* verb, const json& arguments) {
+    const auto answer = connection->Query(verb, arguments.dump());
+    return answer ? "taken" : answer.error().ToText();
+  };
+  EXPECT_THAT(refused("rival", Say(2000, 1000, true)), testing::HasSubstr("handed to nobody"));
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph slow 4")));
+  ASSERT_EQ(Ask("contests", {{"key", "f"}})["contests"].size(), 1u);
+  EXPECT_THAT(refused("rival", Say(1000, 970, true)), testing::HasSubstr("at most 96%"));
+  EXPECT_THAT(refused("rival", Say(0, 0, true)), testing::HasSubstr("at most 96%"));
+  EXPECT_THAT(refused("rival", Say(~0ull, ~0ull, false)), testing::HasSubstr("at most 96%"));
+  EXPECT_THAT(refused("rival", {{"kernel", "no digest"}}), testing::StartsWith("invalid"));
+  EXPECT_THAT(refused("contests", {{"key", "nobody"}}), testing::StartsWith("not_found"));
+  EXPECT_EQ(Count(Counter::libraries_measured), 0u);
+  EXPECT_EQ(Ask("contests", {{"key", "f"}})["contests"].size(), 1u) << "nothing is known yet";
+}
+
+TEST_F(RivalTest, WhatTheLibraryHasNoPartInIsAskedOnce) {
+  ASSERT_TRUE(Connect()->Compile(MakeCompile("f", "graph slow alone")));
+  EXPECT_EQ(Ask("contests", {{"key", "f"}})["contests"], json::array());
+  const size_t started = background_.started();
+  EXPECT_EQ(Ask("contests", {{"key", "f"}})["contests"], json::array());
+  EXPECT_EQ(background_.started(), started + 1) << "no rivals are compiled";
 }
 
 TEST_F(ClusterTest, WhatWasImprovedIsComparedByItsRecipe) {

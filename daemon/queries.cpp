@@ -47,6 +47,8 @@ const std::map<std::string, Offered>& Verbs() {
       {"outbox", {OutboxVerb, Pace::kStore}},
       {"import", {ImportVerb, Pace::kUpkeep}},
       {"tune", {TuneVerb, Pace::kUpkeep}},
+      {"contests", {ContestsVerb, Pace::kUpkeep}},
+      {"rival", {RivalVerb, Pace::kStore}},
       {"progress", {ProgressVerb, Pace::kMemory}},
   };
   return verbs;

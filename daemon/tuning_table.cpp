@@ -17,6 +17,9 @@ namespace ingot::daemon {
 namespace {
 
 constexpr size_t kTextBytesMax = 4096;
+/// How much of the kernel's time the library may take to be chosen, in percent, and the longest time that is believed.
+constexpr uint64_t kClearPercent = 96;
+constexpr uint64_t kNanosecondsMax = 1'000'000'000'000;
 
 Digest KeyOf(const std::string& machine) {
   Hasher hasher;
@@ -35,6 +38,20 @@ std::string ModelOfProcessor() {
 }
 
 Digest KernelOf(const proto::MeasuredT& one) { return {one.kernel_low, one.kernel_high}; }
+
+/// Whether times bear out who is said to be faster.
+bool IsBorneOut(proto::Rival faster, uint64_t kernel_ns, uint64_t library_ns) {
+  if (faster > proto::Rival::MAX || std::max(kernel_ns, library_ns) > kNanosecondsMax) return false;
+  return faster != proto::Rival::Library || (library_ns != 0 && library_ns * 100 <= kernel_ns * kClearPercent);
+}
+
+std::vector<uint64_t> KernelsWhere(const proto::TuningRecordT& record, bool (*is_meant)(const proto::MeasuredT&)) {
+  std::vector<uint64_t> kernels;
+  for (const auto& one : record.kernels) {
+    if (is_meant(*one)) kernels.insert(kernels.end(), {one->kernel_low, one->kernel_high});
+  }
+  return kernels;
+}
 
 }  // namespace
 
@@ -58,6 +75,9 @@ Result<proto::TuningRecordT> DecodeTuning(Bytes bytes, const std::string& machin
   for (const auto& one : record.kernels) {
     if (one->name.size() > kTextBytesMax || one->schedule.size() > kTextBytesMax) {
       return Error(Code::kCorrupt, "a name or a schedule is longer than any is");
+    }
+    if (!IsBorneOut(one->faster, one->kernel_ns, one->library_ns)) {
+      return Error(Code::kCorrupt, "a library is faster by times in which it is not");
     }
   }
   return record;
@@ -88,11 +108,12 @@ void TuningTable::Load(const CompilerFacts& facts) {
 void TuningTable::MakeChoices() {
   auto recipe = std::make_shared<proto::RecipeT>();
   for (const auto& one : record_.kernels) {
-    if (one->schedule.empty()) continue;
+    const bool is_by_library = one->faster == proto::Rival::Library;
+    if (one->schedule.empty() && !is_by_library) continue;
     auto& choice = *recipe->choices.emplace_back(std::make_unique<proto::KernelChoiceT>());
     choice.kernel_low = one->kernel_low;
     choice.kernel_high = one->kernel_high;
-    choice.schedule = one->schedule;
+    choice.schedule = is_by_library ? kByLibrary : one->schedule;
   }
   choices_ = recipe->choices.empty() ? nullptr : std::move(recipe);
 }
@@ -106,9 +127,13 @@ std::shared_ptr<const proto::RecipeT> TuningTable::ChoicesFor(const CompilerFact
 std::vector<uint64_t> TuningTable::KnownFor(const CompilerFacts& facts) {
   MutexLock lock(mutex_);
   Load(facts);
-  std::vector<uint64_t> known;
-  for (const auto& one : record_.kernels) known.insert(known.end(), {one->kernel_low, one->kernel_high});
-  return known;
+  return KernelsWhere(record_, [](const proto::MeasuredT& one) { return one.candidates != 0; });
+}
+
+std::vector<uint64_t> TuningTable::HeldAgainstLibrary(const CompilerFacts& facts) {
+  MutexLock lock(mutex_);
+  Load(facts);
+  return KernelsWhere(record_, [](const proto::MeasuredT& one) { return one.faster != proto::Rival::Unmeasured; });
 }
 
 std::unique_ptr<proto::MeasuredT> TuningTable::Of(const CompilerFacts& facts, const Digest& kernel) {
@@ -125,15 +150,57 @@ bool TuningTable::Add(const CompilerFacts& facts, const std::vector<std::unique_
   bool is_chosen = false;
   for (const auto& one : measured) {
     if (one->name.size() > kTextBytesMax || one->schedule.size() > kTextBytesMax) continue;
-    std::erase_if(record_.kernels, [&](const auto& known) { return KernelOf(*known) == KernelOf(*one); });
-    record_.kernels.push_back(std::make_unique<proto::MeasuredT>(*one));
+    Renew(KernelOf(*one)) = *one;
     is_chosen |= !one->schedule.empty();
   }
+  Settle();
+  return is_chosen;
+}
+
+void TuningTable::Offer(const Digest& part, std::string name) {
+  MutexLock lock(mutex_);
+  name.resize(std::min(name.size(), kTextBytesMax));
+  offered_.Put(part, std::move(name), 1);
+}
+
+Result<bool> TuningTable::AddRival(const CompilerFacts& facts, const Digest& part, proto::Rival faster,
+                                   uint64_t kernel_ns, uint64_t library_ns) {
+  MutexLock lock(mutex_);
+  const std::string* const name = offered_.Find(part);
+  if (name == nullptr) {
+    return Error(Code::kNotFound, fmt::format("{} was handed to nobody to hold it against the library", part.ToHex()));
+  }
+  if (!IsBorneOut(faster, kernel_ns, library_ns)) {
+    return Error(Code::kInvalid, fmt::format("the library is faster where it takes at most {}% of the kernel's time; "
+                                             "found {} of {} ns",
+                                             kClearPercent, library_ns, kernel_ns));
+  }
+  Load(facts);
+  proto::MeasuredT& row = Renew(part);
+  row.name = *name;
+  row.faster = faster;
+  row.kernel_ns = kernel_ns;
+  row.library_ns = library_ns;
+  Settle();
+  return faster == proto::Rival::Library;
+}
+
+proto::MeasuredT& TuningTable::Renew(const Digest& kernel) {
+  auto at = std::ranges::find_if(record_.kernels, [&](const auto& one) { return KernelOf(*one) == kernel; });
+  std::rotate(at, at == record_.kernels.end() ? at : std::next(at), record_.kernels.end());
+  if (at == record_.kernels.end()) {
+    record_.kernels.push_back(std::make_unique<proto::MeasuredT>());
+    record_.kernels.back()->kernel_low = kernel.low;
+    record_.kernels.back()->kernel_high = kernel.high;
+  }
+  return *record_.kernels.back();
+}
+
+void TuningTable::Settle() {
   const size_t kept = std::min<size_t>(record_.kernels.size(), config_.tuning_kernels_max);
   record_.kernels.erase(record_.kernels.begin(), record_.kernels.end() - static_cast<long>(kept));
   MakeChoices();
   Write();
-  return is_chosen;
 }
 
 void TuningTable::Write() {

@@ -18,6 +18,7 @@ std::vector<std::unique_ptr<proto::MeasuredT>> Measured(uint64_t kernel, const s
   all[0]->kernel_low = kernel;
   all[0]->name = "product";
   all[0]->schedule = schedule;
+  all[0]->candidates = 2;
   return all;
 }
 
@@ -40,6 +41,32 @@ TEST(TuningTable, KeepsWhatWasMeasuredForWhoComesLater) {
   EXPECT_FALSE(later.Add(kFacts, Measured(1, "")));
   EXPECT_EQ(later.ChoicesFor(kFacts), nullptr);
   EXPECT_EQ(later.KnownFor(kFacts), (std::vector<uint64_t>{2, 0, 1, 0}));
+}
+
+TEST(TuningTable, TheLibraryTakesTheScheduleSPlaceWhereItIsFaster) {
+  cache::MemoryStore store;
+  const Config config;
+  TuningTable table(store, config);
+  const Digest kernel{1, 0};
+  EXPECT_EQ(table.AddRival(kFacts, kernel, proto::Rival::Library, 100, 50).error().code(), Code::kNotFound);
+  table.Offer(kernel, "product");
+  EXPECT_EQ(table.AddRival(kFacts, kernel, proto::Rival::Library, 100, 97).error().code(), Code::kInvalid);
+  EXPECT_TRUE(table.HeldAgainstLibrary(kFacts).empty());
+  EXPECT_TRUE(*table.AddRival(kFacts, kernel, proto::Rival::Library, 100, 50));
+  EXPECT_TRUE(table.KnownFor(kFacts).empty()) << "its schedules were not measured";
+  EXPECT_EQ(table.HeldAgainstLibrary(kFacts), (std::vector<uint64_t>{1, 0}));
+  TuningTable later(store, config);
+  ASSERT_NE(later.ChoicesFor(kFacts), nullptr);
+  EXPECT_EQ(later.ChoicesFor(kFacts)->choices.at(0)->schedule, "library");
+  EXPECT_EQ(later.Of(kFacts, kernel)->name, "product");
+  // Beside schedules; measured again it may be otherwise.
+  later.Add(kFacts, Measured(2, "tile 2"));
+  EXPECT_EQ(later.ChoicesFor(kFacts)->choices.size(), 2u);
+  later.Offer(kernel, "product");
+  EXPECT_FALSE(*later.AddRival(kFacts, kernel, proto::Rival::Kernel, 100, 99));
+  ASSERT_EQ(later.ChoicesFor(kFacts)->choices.size(), 1u);
+  EXPECT_EQ(later.ChoicesFor(kFacts)->choices[0]->schedule, "tile 2");
+  EXPECT_EQ(later.KnownFor(kFacts), (std::vector<uint64_t>{2, 0}));
 }
 
 TEST(TuningTable, SaysNothingOfOtherMachinesAndCompilers) {
@@ -101,6 +128,10 @@ TEST_F(DecodeTuningTest, RefusesWhatIsCutOff) {
 }
 
 TEST_F(DecodeTuningTest, ReadsNothingOutsideWhateverBitIsWrong) {
+  record_.kernels[0]->faster = proto::Rival::Library;
+  record_.kernels[0]->kernel_ns = 100;
+  record_.kernels[0]->library_ns = 50;
+  bytes_ = proto::PackMessage<proto::TuningRecord>(record_);
   for (size_t bit = 0; bit < bytes_.size() * 8; ++bit) {
     Buffer flipped = bytes_;
     flipped[bit / 8] ^= static_cast<uint8_t>(1U << bit % 8);
@@ -117,8 +148,18 @@ TEST_F(DecodeTuningTest, RefusesWhatNoDaemonWrites) {
   config_.tuning_kernels_max = 2;
   EXPECT_EQ(Decode(bytes_).error().code(), Code::kCorrupt);
   config_.tuning_kernels_max = 3;
-  record_.kernels[0]->schedule.assign(5000, 'x');
-  EXPECT_EQ(Decode(proto::PackMessage<proto::TuningRecord>(record_)).error().code(), Code::kCorrupt);
+  const auto refused = [&](auto change) {
+    const proto::MeasuredT before = *record_.kernels[0];
+    change(*record_.kernels[0]);
+    const auto record = Decode(proto::PackMessage<proto::TuningRecord>(record_));
+    *record_.kernels[0] = before;
+    return !record && record.error().code() == Code::kCorrupt;
+  };
+  EXPECT_TRUE(refused([](auto& one) { one.schedule.assign(5000, 'x'); }));
+  EXPECT_TRUE(refused([](auto& one) { one.faster = proto::Rival::Library; }));
+  EXPECT_TRUE(refused([](auto& one) { one.kernel_ns = ~uint64_t{0}; }));
+  EXPECT_TRUE(refused([](auto& one) { one.faster = static_cast<proto::Rival>(3); }));
+  EXPECT_FALSE(refused([](auto&) {}));
 }
 
 TEST_F(DecodeTuningTest, ADamagedRecordIsDroppedAndMeasuredAgain) {

@@ -70,6 +70,23 @@ void MakeRoom(proto::EntryRecordT& record, const Config& config) {
 
 }  // namespace
 
+std::vector<int64_t> UsedSizes(const proto::StoredVariantT& stored, uint64_t sizes_max) {
+  const size_t count = stored.variant->symbol_count;
+  std::vector<int64_t> sizes;
+  if (count == 0) return sizes;
+  const auto add = [&](const std::vector<int64_t>& from, size_t at) {
+    const auto begin = from.begin() + static_cast<long>(at), end = begin + static_cast<long>(count);
+    for (size_t known = 0; known < sizes.size(); known += count) {
+      if (std::equal(begin, end, sizes.begin() + static_cast<long>(known))) return;
+    }
+    if (sizes.size() / count < sizes_max) sizes.insert(sizes.end(), begin, end);
+  };
+  for (size_t at = 0; at + count <= stored.gears.size(); at += count) add(stored.gears, at);
+  const std::vector<int64_t>& proven = stored.variant->proven;
+  for (size_t left = proven.size() / count; left-- > 0;) add(proven, left * count);
+  return sizes;
+}
+
 bool Agrees(const proto::VariantT& variant, const proto::CompileT& request) {
   if (variant.signature != request.signature || Contradict(variant.dependencies, request.dependencies)) return false;
   // What did not hold for the client may be among what it has not seen now.

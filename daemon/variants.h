@@ -50,6 +50,10 @@ bool Agrees(const proto::VariantT& variant, const proto::CompileT& request);
 void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, const NewVariant& added,
                 const Config& config, int64_t now_s);
 
+/// Sizes of a variant that are used, symbol_count each: those of gears first, then those proved last; without
+/// repetition.
+std::vector<int64_t> UsedSizes(const proto::StoredVariantT& stored, uint64_t sizes_max);
+
 /// Adds a variant that another machine made to those that hold the same, or as one more. True when the record says
 /// something that it did not.
 bool MergeVariant(proto::EntryRecordT& record, const proto::StoredVariantT& added, const Config& config);

@@ -62,6 +62,10 @@ Json FailureJson(const proto::FailureT& failure, int64_t now_s);
 /// Improves an entry, or all (verbs_tune.cpp).
 Task<Json> TuneVerb(const VerbCall& call);
 
+// Kernels held against PyTorch's library by a client, who alone has it (verbs_contests.cpp).
+Task<Json> ContestsVerb(const VerbCall& call);
+Task<Json> RivalVerb(const VerbCall& call);
+
 /// Compiles under way, the oldest, and until when each is expected to be done (verbs_flights.cpp).
 Json FlightsJson(const Core& core);
 /// How far the work is that has been given a name: a long verb, or a compile that somebody waits for.

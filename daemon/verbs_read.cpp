@@ -105,6 +105,10 @@ Task<Json> ProvenanceJson(Core& core, Digest artifact, Until until) {
       one["name"] = measured->name;
       one["first_ns"] = measured->first_ns;
       one["best_ns"] = measured->best_ns;
+      if (measured->faster != proto::Rival::Unmeasured) {
+        one["kernel_ns"] = measured->kernel_ns;
+        one["library_ns"] = measured->library_ns;
+      }
     }
     out["choices"].push_back(std::move(one));
   }

@@ -5,10 +5,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "compiler/compile.h"
+#include "compiler/contest.h"
 #include "compiler/explain.h"
 #include "compiler/improve.h"
 #include "compiler/ir/text.h"
@@ -46,22 +48,42 @@ Result<Sizes> SizesOf(const flatbuffers::Vector<int64_t>* numbers, size_t symbol
   return sizes;
 }
 
+Result<Sizes> UsedSizes(const compiler::Graph& graph, const proto::Improve& asked) {
+  TRY_ASSIGN(Sizes sizes, SizesOf(asked.sizes(), graph.symbols.size(), "an improvement"));
+  // A graph without symbols has one size.
+  if (graph.symbols.empty()) sizes.emplace_back();
+  return sizes;
+}
+
+std::unordered_set<Digest> KernelsOf(const flatbuffers::Vector<uint64_t>* digests) {
+  std::unordered_set<Digest> kernels;
+  for (uint32_t i = 0; digests != nullptr && i + 2 <= digests->size(); i += 2) {
+    kernels.insert({digests->Get(i), digests->Get(i + 1)});
+  }
+  return kernels;
+}
+
 Result<Buffer> FindingsOf(const compiler::Graph& graph, const compiler::CompileOptions& options,
                           const proto::WorkerJob& job) {
   if (job.improve() == nullptr) return Error(Code::kInvalid, "a job for findings that does not say what to look for");
   const proto::Improve& asked = *job.improve();
   compiler::ImproveOptions improve;
-  TRY_ASSIGN(improve.sizes, SizesOf(asked.sizes(), graph.symbols.size(), "an improvement"));
-  // A graph without symbols has one size.
-  if (graph.symbols.empty()) improve.sizes.emplace_back();
+  TRY_ASSIGN(improve.sizes, UsedSizes(graph, asked));
   improve.arena_steps = asked.arena_steps();
   improve.measure_ms = asked.measure_ms();
   improve.processors = asked.processors();
-  for (uint32_t i = 0; asked.known() != nullptr && i + 2 <= asked.known()->size(); i += 2) {
-    improve.known.insert({asked.known()->Get(i), asked.known()->Get(i + 1)});
-  }
+  improve.known = KernelsOf(asked.known());
   TRY_ASSIGN(const proto::FindingsT findings, compiler::Improve(graph, options, improve));
   return proto::PackMessage<proto::Findings>(findings);
+}
+
+Result<Buffer> ContestsOf(const compiler::Graph& graph, const compiler::CompileOptions& options,
+                          const proto::WorkerJob& job) {
+  if (job.improve() == nullptr) return Error(Code::kInvalid, "a job for contests that does not say at which sizes");
+  TRY_ASSIGN(const Sizes sizes, UsedSizes(graph, *job.improve()));
+  TRY_ASSIGN(const proto::ContestsT contests,
+             compiler::FindContests(graph, options, sizes, KernelsOf(job.improve()->known())));
+  return proto::PackMessage<proto::Contests>(contests);
 }
 
 Result<WorkerOutput> CompileText(const proto::WorkerJob& job, const compiler::TargetSpec& target) {
@@ -74,8 +96,10 @@ Result<WorkerOutput> CompileText(const proto::WorkerJob& job, const compiler::Ta
   TRY_ASSIGN(options.gears, SizesOf(job.gears(), graph.symbols.size(), "gears"));
   if (job.recipe() != nullptr) options.recipe = std::shared_ptr<const proto::RecipeT>(job.recipe()->UnPack());
   WorkerOutput output;
-  if (job.output() == proto::JobOutput::Findings) {
-    TRY_ASSIGN(output.bytes, FindingsOf(graph, options, job));
+  const bool is_for_contests = job.output() == proto::JobOutput::Contests;
+  if (is_for_contests || job.output() == proto::JobOutput::Findings) {
+    const auto find = is_for_contests ? ContestsOf : FindingsOf;
+    TRY_ASSIGN(output.bytes, find(graph, options, job));
     output.digest = DigestOf(Bytes(output.bytes));
     return output;
   }

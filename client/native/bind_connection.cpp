@@ -231,6 +231,15 @@ py::bytes CaptureFile(const std::vector<Request>& requests) {
   return py::bytes(reinterpret_cast<const char*>(file.data()), file.size());
 }
 
+std::shared_ptr<LoadedArtifact> FetchArtifact(Connection& connection, const std::string& hex, int deadline_ms) {
+  const Digest digest = DigestFromPython(hex);
+  Result<proto::UniqueFd> file = [&] {
+    const WithoutGil released;
+    return connection.Fetch(digest, deadline_ms);
+  }();
+  return std::const_pointer_cast<LoadedArtifact>(Unwrap(LoadedArtifact::Open(Unwrap(std::move(file)), digest)));
+}
+
 std::string Query(Connection& connection, const std::string& verb, const std::string& json, int deadline_ms) {
   Result<std::string> answer = [&] {
     const WithoutGil released;
@@ -273,6 +282,7 @@ void BindConnection(py::module_& m) {
            py::arg("range") = "", py::arg("range_degree") = 0, py::arg("prove_only") = false,
            py::arg("gears") = std::vector<int64_t>(), py::arg("sibling") = py::bytes(),
            py::arg("eager_numerics") = false, py::arg("progress") = "", py::arg("patterns") = Patterns())
+      .def("fetch", FetchArtifact, py::arg("digest"), py::arg("deadline_ms") = -1)
       .def("query", Query, py::arg("verb"), py::arg("json") = "{}", py::arg("deadline_ms") = -1)
       .def_property_readonly("daemon_pid", &Connection::daemon_pid);
 }

@@ -23,12 +23,14 @@ using fusion::Group;
 using fusion::Lowered;
 
 constexpr size_t kNone = ~size_t{0};
+constexpr std::string_view kAttention = "aten.scaled_dot_product_attention";
 
 /// Turns groups into launches and orders launches and the nodes that stay with ATen.
 class Scheduler {
  public:
   Scheduler(const Graph& graph, const TakesProduct& takes_product)
       : graph_(graph),
+        takes_product_(takes_product),
         lowered_(graph, takes_product),
         producer_(graph.value_count(), kNone),
         step_of_node_(graph.node_capacity(), kNone),
@@ -167,9 +169,10 @@ class Scheduler {
     const size_t unit = units_.size();
     step_of_node_[id] = unit;
     units_.push_back({false, id, position_[id], {}, 0});
-    const bool is_attention =
-        graph_.node(id).op == "aten.scaled_dot_product_attention" && graph_.node(id).effects == kPure;
-    if (is_attention && !graph_.eager_numerics) {
+    const bool is_attention = graph_.node(id).op == kAttention && graph_.node(id).effects == kPure;
+    if (is_attention && !graph_.eager_numerics && takes_product_ && !takes_product_(graph_, id)) {
+      reasons_[id] = fusion::kLibraryIsFaster;
+    } else if (is_attention && !graph_.eager_numerics) {
       Launch launch;
       if (auto kernel = MakeAttention(graph_.node(id), launch); kernel) {
         launch.kernel = NumberOf(std::move(kernel).value());
@@ -276,6 +279,7 @@ class Scheduler {
   }
 
   const Graph& graph_;
+  const TakesProduct& takes_product_;
   Lowered lowered_;
   Fused fused_;
   std::unordered_map<Digest, uint32_t> kernels_;
@@ -296,6 +300,10 @@ ValueId ReadBy(const Graph& graph, const Fused& fused, const Launch& launch, siz
     case loop::ParamMode::kOut: break;
   }
   return kNoValue;
+}
+
+bool MakesProducts(const Node& node) {
+  return fusion::ContractRules().contains(node.op) || fusion::ConvRules().contains(node.op) || node.op == kAttention;
 }
 
 Result<Fused> Fuse(const Graph& graph, std::map<NodeId, std::string>* reasons, const TakesProduct& takes_product) {

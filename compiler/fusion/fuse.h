@@ -51,10 +51,13 @@ ValueId ReadBy(const Graph& graph, const Fused& fused, const Launch& launch, siz
 /// Groups nodes into kernels: pointwise, broadcast, cast, select, gather, cat/slice/pad and
 /// last-dimension reductions with their producers and consumers; views are index maps. Values
 /// written by a launch have the strides their Type says.
-/// `reasons` receives, for people, why each node that stays with ATen does. `takes_product` says which products of
-/// matrices, by element type and rows, become kernels; without it all that can.
-using TakesProduct = std::function<bool(DType dtype, const Dim& rows)>;
+/// `reasons` receives, for people, why each node that stays with ATen does. `takes_product` says which of the nodes
+/// that make products (MakesProducts) become kernels; without it all that can.
+using TakesProduct = std::function<bool(const Graph& graph, NodeId node)>;
 Result<Fused> Fuse(const Graph& graph, std::map<NodeId, std::string>* reasons = nullptr,
                    const TakesProduct& takes_product = {});
+
+/// Whether a library has code of its own for the node: a product of matrices, a convolution, attention.
+bool MakesProducts(const Node& node);
 
 }  // namespace ingot::compiler

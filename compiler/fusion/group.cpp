@@ -7,6 +7,7 @@
 #include "compiler/fusion/demand.h"
 #include "compiler/fusion/reach.h"
 #include "compiler/fusion/trace.h"
+#include "compiler/ops/convolution.h"
 
 namespace ingot::compiler::fusion {
 namespace {
@@ -236,7 +237,7 @@ class Grouper {
 
   bool JoinOne(NodeId id, const Node& node, const Weight& weight, const Wanted& wanted, size_t unit) {
     Group& group = *groups_[unit];
-    if (!IsLegal(unit, wanted)) return false;
+    if (!IsLegal(unit, wanted) || (HasPhases(node) && StoresChannelsApart(group))) return false;
     const Domain::Shape before = group.domain.shape();
     std::vector<Leaf> leaves;
     if (!TryTrace(id, node, weight, unit, leaves)) return false;
@@ -263,6 +264,23 @@ class Grouper {
     Connect(unit, wanted, true);
     Commit(unit, id, leaves);
     return true;
+  }
+
+  /// Whether neighbours in a result come of other taps of the weight, as a transposed convolution with steps has it.
+  bool HasPhases(const Node& node) const {
+    if (!IsConvolution(node)) return false;
+    std::string_view why;
+    const auto convolution = ConvolutionOf(Call(graph_, node), why);
+    return convolution && std::ranges::any_of(convolution->dims, [](const auto& dim) { return dim.PhaseCount() > 1; });
+  }
+
+  /// Phases that a product writes lie between each other, so that where channels are not innermost each element would
+  /// be written by itself: three times the time of the product and a copy of its result.
+  bool StoresChannelsApart(const Group& group) const {
+    return std::ranges::any_of(group.stores, [&](const Group::Store& store) {
+      const Type& type = graph_.type(store.value);
+      return type.rank() > 2 && !type.sizes[1].is_one() && !type.strides[1].is_one();
+    });
   }
 
   /// A group of its own, over the node's elements.

@@ -80,6 +80,31 @@ TEST(Convolutions, TransposedOnesSumTheTapsOfEachPhase) {
   }
 }
 
+// Each element would be written by itself; a copy of the whole costs less.
+TEST(Convolutions, PhasesAreNotWrittenWhereChannelsLieApart) {
+  FusedProgram run(R"(graph @f(%x: f32[1, 3, 5] strides [15, 1, 3], %w: f32[3, 4, 4] strides [1, 12, 3]) {
+  %0 = aten.conv_transpose1d(%x, %w, none, [2], [1], [0], 1, [1]) : f32[1, 4, 10] strides [40, 1, 4]
+  %1 = aten.neg(%0) : f32[1, 4, 10] strides [40, 1, 4]
+  %2 = aten.clone(%1, none) : f32[1, 4, 10]
+  return %2
+})");
+  EXPECT_EQ(run.aten_steps(), 0u) << run.KernelText();
+  EXPECT_EQ(run.launches(), 2u) << run.KernelText();
+  const Values x = Ramp(15), w = Ramp(48, 0.21, -0.4);
+  run.Set(0, x), run.Set(1, w);
+  ASSERT_TRUE(run.Go());
+  Values want = Transposed(x, w, 3, 4, 5, 4, 2, 1);
+  for (double& value : want) value = -value;
+  ExpectNear(run.Get(), want);
+  // Where the window steps by one, neighbours are of one phase.
+  FusedProgram plain(R"(graph @f(%x: f32[1, 3, 5] strides [15, 1, 3], %w: f32[4, 3, 3]) {
+  %0 = aten.conv1d(%x, %w, none, [1], [1], [1], 1) : f32[1, 4, 5] strides [20, 1, 4]
+  %1 = aten.clone(%0, none) : f32[1, 4, 5]
+  return %1
+})");
+  EXPECT_EQ(plain.launches(), 1u) << plain.KernelText();
+}
+
 TEST(Convolutions, WhatIsLeftToPytorchHasItsReason) {
   const auto reason_of = [](std::string_view inputs, std::string_view call) {
     auto graph = Parse(fmt::format("graph @f({}) {{\n  %0 = {}\n  return %0\n}}", inputs, call));

@@ -12,12 +12,9 @@ Lowered::Lowered(const Graph& g, const TakesProduct& takes_product)
     : graph(g), pool(g), results(g.node_capacity()), why(g.node_capacity()), storage(SharedStorage(g)) {
   for (NodeId id : g.order()) {
     results[id] = LowerNode(pool, g.node(id), why[id]);
-    if (results[id].empty() || !takes_product || !ContractRules().contains(g.node(id).op)) continue;
-    const Type& type = g.type(g.node(id).results[0]);
-    const Dim rows = type.rank() < 2 ? Dim(1) : type.sizes[type.rank() - 2];
-    if (takes_product(type.dtype, rows)) continue;
+    if (results[id].empty() || !takes_product || !MakesProducts(g.node(id)) || takes_product(g, id)) continue;
     results[id].clear();
-    why[id] = "PyTorch's library multiplies these faster";
+    why[id] = kLibraryIsFaster;
   }
   RoundAsEager(*this, g.eager_numerics);
   aliases = FindAliases(g, pool, results);

@@ -10,6 +10,9 @@
 
 namespace ingot::compiler::fusion {
 
+/// Why a node that makes products stays with ATen, where it might have become a kernel.
+inline constexpr std::string_view kLibraryIsFaster = "PyTorch's library multiplies these faster";
+
 /// What grouping and emission know about a graph.
 struct Lowered {
   const Graph& graph;

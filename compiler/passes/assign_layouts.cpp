@@ -33,12 +33,16 @@ bool HasChannelsLast(const Type& type) { return type.sizes[1].is_one() || type.s
 /// Gives images between convolutions a layout with channels innermost.
 class Layouts {
  public:
-  explicit Layouts(Graph& graph) : graph_(graph) {}
+  Layouts(Graph& graph, const std::unordered_set<NodeId>& by_library) : graph_(graph), by_library_(by_library) {}
 
   bool Run() {
     const std::vector<NodeId> order = graph_.order();
     for (const NodeId id : order) {
-      if (IsTaken(id)) {
+      if (by_library_.contains(id) && IsConvolution(graph_.node(id))) {
+        // The library gives what it is given.
+        const ValueId x = Call(graph_, graph_.node(id)).ValueAt(0);
+        if (laid_set_.contains(x) && !IsTransposed(id)) Lay(graph_.node(id).results[0]);
+      } else if (IsTaken(id)) {
         Convolve(id);
       } else if (Follows(id)) {
         for (const ValueId result : graph_.node(id).results) Lay(result);
@@ -50,6 +54,8 @@ class Layouts {
   }
 
  private:
+  bool IsTransposed(NodeId id) const { return graph_.node(id).op.starts_with("aten.conv_transpose"); }
+
   /// A convolution that is faster with channels innermost, be it ours or PyTorch's.
   bool IsTaken(NodeId id) const {
     const Node& node = graph_.node(id);
@@ -59,7 +65,7 @@ class Layouts {
     if (ConvolutionOf(call, why)) return true;
     const Type *x = call.TypeAt(0), *weight = call.TypeAt(1);
     const auto groups = call.IsNone(6) ? std::optional<int64_t>(1) : call.IntAt(6);
-    if (node.op.starts_with("aten.conv_transpose")) return false;
+    if (IsTransposed(id)) return false;
     if (!x || !weight || !groups || x->rank() < 3 || x->rank() != weight->rank()) return false;
     if (x->dtype != DType::kF32) {
       // PyTorch has no such layout of sequences, and reads beyond the channels of a pixel where they fill no vector:
@@ -99,8 +105,7 @@ class Layouts {
     const ValueId w = call.ValueAt(1);
     const Type& weight = graph_.type(w);
     const bool is_depthwise = weight.sizes[1].is_one() && !call.TypeAt(0)->sizes[1].is_one();
-    const bool is_transposed = graph_.node(id).op.starts_with("aten.conv_transpose");
-    if (weight.dtype != DType::kF32 || weight.strides[0].is_one() || !(is_depthwise || is_transposed)) return;
+    if (weight.dtype != DType::kF32 || weight.strides[0].is_one() || !(is_depthwise || IsTransposed(id))) return;
     Dims strides(weight.rank());
     strides[0] = Dim(1);
     Dim step = weight.sizes[0];
@@ -203,7 +208,7 @@ class Layouts {
   /// Those who count on the layout that there was get a copy that has it: callers, and who looks at memory.
   void Restore(ValueId value) {
     std::vector<Use> uses(graph_.uses(value).begin(), graph_.uses(value).end());
-    std::erase_if(uses, [&](const Use& use) { return use.IsNode() && Holds(graph_.node(use.user)); });
+    std::erase_if(uses, [&](const Use& use) { return use.IsNode() && Holds(use.user); });
     if (uses.empty()) return;
     NodeId next = kNoNode;
     const std::vector<NodeId>& order = graph_.order();
@@ -230,8 +235,10 @@ class Layouts {
   }
 
   /// Whether a node does the same on an operand of another layout; views are brought to it with all that see them.
-  bool Holds(const Node& node) {
-    if (!IsPure(node)) return false;
+  bool Holds(NodeId id) {
+    const Node& node = graph_.node(id);
+    // The library's transposed convolutions have a fast way for one layout only.
+    if (!IsPure(node) || (by_library_.contains(id) && IsTransposed(id))) return false;
     const OpInfo* op = FindOp(node.op);
     if (op == nullptr || op->op_class == OpClass::kOpaque || node.op.starts_with("aten.as_strided")) return false;
     if (!MayAlias(node)) return true;
@@ -263,6 +270,7 @@ class Layouts {
   }
 
   Graph& graph_;
+  const std::unordered_set<NodeId>& by_library_;
   std::vector<ValueId> laid_;  ///< Values of another layout than they had, in order.
   std::set<ValueId> laid_set_;  ///< Those, and images that had it.
   std::map<ValueId, Dims> before_;
@@ -271,10 +279,10 @@ class Layouts {
 
 }  // namespace
 
-Result<bool> AssignLayouts(Graph& graph) {
+Result<bool> AssignLayouts(Graph& graph, const std::unordered_set<NodeId>& by_library) {
   // Eager's convolutions round in an order that depends on the layout.
   if (graph.eager_numerics) return false;
-  return Layouts(graph).Run();
+  return Layouts(graph, by_library).Run();
 }
 
 }  // namespace ingot::compiler

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <unordered_set>
+
 #include "base/result.h"
 #include "compiler/ir/graph.h"
 
@@ -37,8 +39,9 @@ Result<bool> CancelTransposes(Graph& graph);
 Result<bool> SinkIntoConvs(Graph& graph);
 const RewriteSet& ConvRewrites();
 /// Images between convolutions have their channels innermost, with copies where they come in and where somebody counts
-/// on the layout there was: callers, views that cannot follow, operators that nobody knows.
-Result<bool> AssignLayouts(Graph& graph);
+/// on the layout there was: callers, views that cannot follow, operators that nobody knows. Convolutions of
+/// `by_library` stay as they are.
+Result<bool> AssignLayouts(Graph& graph, const std::unordered_set<NodeId>& by_library = {});
 /// Nodes that give their operand back disappear.
 Result<bool> DropNoOps(Graph& graph);
 /// Equal pure nodes become one.

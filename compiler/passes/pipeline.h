@@ -3,9 +3,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
@@ -58,8 +60,19 @@ class Pipeline {
 
 struct PatternUse;
 
+/// Of the pass assign-layouts.
+struct LayoutChoices {
+  /// Convolutions of PyTorch's library, which are left in the layout that they have.
+  std::unordered_set<NodeId> by_library;
+  /// Gets the graph as it was before the pass, where `keeps_before`. What passes before it do does not depend on
+  /// `by_library`.
+  std::optional<Graph> before;
+  bool keeps_before = false;
+};
+
 /// The passes of every CPU compile, in order. One is good for one graph; `uses` gets what became of its patterns.
-Pipeline DefaultPipeline(std::shared_ptr<std::vector<PatternUse>> uses = nullptr);
+Pipeline DefaultPipeline(std::shared_ptr<std::vector<PatternUse>> uses = nullptr,
+                         std::shared_ptr<LayoutChoices> layouts = nullptr);
 
 /// The rewrites that do not take place in a graph as it is, with reasons; their sets are those of the passes.
 Result<std::vector<LeftAlone>> FindLeftAlone(const Graph& graph);

@@ -13,7 +13,12 @@
 
 namespace ingot::compiler {
 
-Pipeline DefaultPipeline(std::shared_ptr<std::vector<PatternUse>> uses) {
+Pipeline DefaultPipeline(std::shared_ptr<std::vector<PatternUse>> uses, std::shared_ptr<LayoutChoices> layouts) {
+  const auto assign_layouts = [layouts = std::move(layouts)](Graph& graph) {
+    if (layouts == nullptr) return AssignLayouts(graph);
+    if (layouts->keeps_before && !layouts->before) layouts->before = graph;
+    return AssignLayouts(graph, layouts->by_library);
+  };
   Pipeline pipeline;
   // Users' patterns see operators as they were recorded, in one spelling, before others make something else of them.
   pipeline.AddGroup(
@@ -46,7 +51,7 @@ Pipeline DefaultPipeline(std::shared_ptr<std::vector<PatternUse>> uses) {
       {"split-folds", SplitFolds},          // Threads can share every long sum.
       {"drop-dead", DropDead},
   });
-  pipeline.AddGroup({{"assign-layouts", AssignLayouts}});  // Convolutions read channels side by side.
+  pipeline.AddGroup({{"assign-layouts", assign_layouts}});  // Convolutions read channels side by side.
   pipeline.AddGroup({{"hoist-guards", HoistGuards}});  // Guards precede all they need not wait for.
   // Values are no longer immutable: an operand named by `inplace` is gone after its node.
   pipeline.AddGroup({{"reinplace", Reinplace}});

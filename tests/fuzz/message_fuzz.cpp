@@ -52,7 +52,7 @@ constexpr void (*kChecks[])(Bytes) = {
     Check<QueryReply>,   Check<Fetch>,       Check<FetchReply>,     Check<Hello>,        Check<HelloReply>,
     Check<ErrorReply>,   Check<WorkerHello>, Check<WorkerJob>,      Check<WorkerDone>,   Check<EntryRecord>,
     Check<GraphRecord>,  Check<Tombstones>,  Check<WorkloadRecord>, Check<JobManifest>,  Check<Findings>,
-    Check<TuningRecord>,
+    Check<TuningRecord>, Check<Contests>,
 };
 
 template <typename T>
@@ -77,7 +77,8 @@ std::vector<Buffer> Seeds() {
           Seed<Tombstones>(16, SmallTombstones()),
           Seed<JobManifest>(18, SmallJobManifest()),
           Seed<Findings>(19, SmallFindings()),
-          Seed<TuningRecord>(20, SmallTuningRecord())};
+          Seed<TuningRecord>(20, SmallTuningRecord()),
+          Seed<Contests>(21, SmallContests())};
 }
 
 }  // namespace ingot::fuzz

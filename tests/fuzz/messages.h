@@ -105,6 +105,9 @@ inline std::unique_ptr<proto::MeasuredT> SmallMeasured() {
   measured->candidates = 12;
   measured->first_ns = 1000;
   measured->best_ns = 900;
+  measured->faster = proto::Rival::Library;
+  measured->kernel_ns = 1000;
+  measured->library_ns = 500;
   return measured;
 }
 
@@ -126,6 +129,20 @@ inline proto::FindingsT SmallFindings() {
   findings.arena_bytes_saved = 64;
   findings.measured.push_back(SmallMeasured());
   return findings;
+}
+
+inline proto::ContestsT SmallContests() {
+  proto::ContestsT contests;
+  contests.contests.push_back(std::make_unique<proto::ContestT>());
+  contests.contests[0]->kernel_low = 7;
+  contests.contests[0]->name = "mm_add";
+  contests.contests[0]->graph = "graph @f() {}";
+  contests.contests[0]->sizes.push_back(std::make_unique<proto::ContestSizeT>());
+  contests.contests[0]->sizes[0]->inputs.push_back(std::make_unique<proto::ContestInputT>());
+  contests.contests[0]->sizes[0]->inputs[0]->dtype = "f32";
+  contests.contests[0]->sizes[0]->inputs[0]->sizes = {4, 8};
+  contests.contests[0]->sizes[0]->inputs[0]->strides = {8, 1};
+  return contests;
 }
 
 inline proto::TuningRecordT SmallTuningRecord() {

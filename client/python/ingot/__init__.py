@@ -32,9 +32,10 @@ from ingot.patterns import register_pattern, unregister_pattern  # noqa: E402
 from ingot.profiling import Profile, profile  # noqa: E402
 from ingot.quantizing import QuantizedLinear, quantize_  # noqa: E402
 
+from ingot.tuning import Contest, tune  # noqa: E402
 from ingot.types import Compiled, CompiledModule  # noqa: E402
 
-__all__ = ["Cancelled", "Compiled", "CompiledModule", "Config", "Corrupt", "Error", "Exhausted", "Gears", "HalfDone", "Incompatible", "Internal", "Invalid",
+__all__ = ["Cancelled", "Compiled", "CompiledModule", "Config", "Contest", "Corrupt", "Error", "Exhausted", "Gears", "HalfDone", "Incompatible", "Internal", "Invalid",
            "NotFound", "Profile", "QuantizedLinear", "Roofs", "Timeout", "Unavailable", "Unsupported", "accelerate", "adopt_", "build_kernel", "cache_compile", "compile",
-           "load", "mark_pure", "mark_static", "profile", "quantize_", "register_kernel", "register_pattern", "roofs", "set_dim_gears", "stats",
+           "load", "mark_pure", "mark_static", "profile", "quantize_", "register_kernel", "register_pattern", "roofs", "set_dim_gears", "stats", "tune",
            "unregister_pattern"]

@@ -608,6 +608,16 @@ class Engine:
         """Why structures of arguments run eagerly for good."""
         return [shape.eager_reason for shape in list(self._shapes.values()) if shape.eager_reason]
 
+    def look_up_again(self) -> None:
+        """Calls from now on take what the store has by then; those under way end as they began."""
+        with self._lock:
+            for entry in self._entries.values():
+                for variant in entry.variants:
+                    if variant.program is not None:
+                        self.site._remove(variant.program)
+            self._entries.clear()
+            self._shapes.clear()
+
     def with_parts(self) -> "list[Engine]":
         """This one and those that serve parts and pieces of its function."""
         return [self, *(inner for part in self._all_parts() for inner in part.with_parts())]
