@@ -273,6 +273,12 @@ class KernelLowering {
   // lower_scan.cpp
   unsigned ScanLanes(const loop::Inst& inst) const;
   Value* UpdateScan(Accumulator& accumulator, unsigned copy);
+  void ScanLanesOf(const loop::Inst& inst, std::span<Value*> parts, Value* nothing);
+  Value* LastLane(Value* vector);
+  std::vector<Value*> ScanStrided(const loop::Inst& inst, std::vector<Value*> parts, Value* nothing, Value*& before);
+  bool ScansInFours(const loop::Inst& inst) const;
+  std::vector<Value*> Strided(Value* vector, unsigned count);
+  Value* Unstrided(std::span<Value* const> parts);
 
   // lower_reduce.cpp
   Accumulators StartReductions(const loop::Block& block);

@@ -15,8 +15,8 @@ using loop::Id;
 using loop::Inst;
 using loop::ScalarOp;
 
-/// Whether all lanes of `block` are treated alike, and memory holds nothing of 32 bits but row buffers. What is bool
-/// changes places by itself: bytes do so in one or two instructions.
+/// Whether all lanes of `block` are treated alike, but by scans, which know the order, and memory holds nothing of 32
+/// bits but row buffers. What is bool changes places by itself: bytes do so in one or two instructions.
 bool TreatsLanesAlike(const loop::Kernel& kernel, const loop::Block& block) {
   if (!block.is_loop || block.is_contraction() || block.has_reach()) return false;
   const std::vector<bool> varying = loop::VaryingOverJ(kernel, block);
@@ -24,7 +24,7 @@ bool TreatsLanesAlike(const loop::Kernel& kernel, const loop::Block& block) {
   return std::ranges::all_of(block.insts, [&](Id id) {
     const Inst& inst = kernel.insts[id];
     if (!varying[id] || (turn && turn->Settles(id))) return true;
-    if (inst.op == ScalarOp::kIndex || loop::IsScan(inst.op)) return false;
+    if (inst.op == ScalarOp::kIndex) return false;
     if (inst.op == ScalarOp::kReduceArgMax || inst.op == ScalarOp::kReduceArgMin) return false;
     if (inst.dtype != DType::kF32 && inst.dtype != DType::kBF16 && inst.dtype != DType::kBool) return false;
     if (IsAccess(inst)) {

@@ -17,7 +17,8 @@ bool IsAtJ(const loop::Kernel& kernel, const loop::Inst& inst);
 
 /// By block: whether the lanes of its vectors hold even j first and odd j behind them. Two neighbours in bf16 are the
 /// halves of 32 bits, so that each half is widened by one instruction where it stands, and rounded back likewise. Only
-/// loops that treat all lanes alike may, and what they hand on in a row buffer stays in that order.
+/// loops that treat all lanes alike may, but for scans, which go by that order (lower_scan.cpp), and what they hand on
+/// in a row buffer stays in it.
 std::vector<bool> EvenLanesFirst(const loop::Kernel& kernel, const loop::Schedule& schedule, const VectorUnit& unit);
 
 /// Elements that a row buffer needs behind its extent: those of a vector that the row's end cuts off.

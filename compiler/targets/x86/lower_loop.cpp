@@ -245,6 +245,7 @@ Result<Value*> KernelLowering::EmitVector(Id id, unsigned copy) {
     case ScalarOp::kStore: VectorStore(id, copy); return static_cast<Value*>(nullptr);
     default: break;
   }
+  if (inst.op == ScalarOp::kCast && ScansInFours(At(inst.args[0]))) return VectorArg(inst.args[0], copy);
   if (inst.op == ScalarOp::kExp && IsBelowRowMaximum(kernel_, inst.args[0])) {
     return EmitExpBelowMaximum(code_, VectorArg(inst.args[0], copy));
   }

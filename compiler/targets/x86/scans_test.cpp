@@ -125,5 +125,69 @@ TEST(Scan, OfAScanAndBeforeAnotherLoop) {
   for (const int64_t extent : kExtents) ExpectSameAsInterpreter(test, {extent}, 5 + extent);
 }
 
+/// out[row, j] = scan of in[row, j], all of `memory` (bf16: even j stand before odd ones; f32: in f64, neighbours four
+/// by four); `keeps`: by way of a row buffer.
+loop::Kernel NarrowScanKernel(DType memory, ScalarOp op, bool keeps, const Dim& n) {
+  const DType wide = memory == DType::kBF16 ? DType::kF32 : DType::kF64;
+  KernelMaker maker({Dim(3)}, n.is_const() ? 0 : 1);
+  const uint32_t in = maker.Param(memory, ParamMode::kIn, Dim(3) * n);
+  const uint32_t out = maker.Param(memory, ParamMode::kOut, Dim(3) * n);
+  if (keeps) maker.kernel.row_buffers.push_back({wide, n});
+  maker.Loop(n);
+  Id value = maker.Op(ScalarOp::kCast, wide, {maker.Load(in, KernelMaker::At({n, 1}))});
+  if (op == ScalarOp::kScanProd) value = maker.Op(ScalarOp::kSign, wide, {value});
+  if (op == ScalarOp::kScanSum && keeps) value = maker.Op(ScalarOp::kAbs, wide, {value});
+  Id running = maker.Op(op, wide, {value});
+  if (keeps) {
+    maker.Store(2, KernelMaker::At({0, 1}), running);
+    maker.Loop(n);
+    running = maker.Load(2, KernelMaker::At({0, 1}));
+  }
+  maker.Store(out, KernelMaker::At({n, 1}), maker.Op(ScalarOp::kCast, memory, {running}));
+  return maker.kernel;
+}
+
+class NarrowScans : public testing::TestWithParam<DType> {};
+
+TEST_P(NarrowScans, KeepTheOrder) {
+  for (const ScalarOp op : {ScalarOp::kScanSum, ScalarOp::kScanProd, ScalarOp::kScanMax, ScalarOp::kScanMin}) {
+    for (const bool keeps : {false, true}) {
+      const bool has_specials = op != ScalarOp::kScanSum;
+      const TestKernel any(NarrowScanKernel(GetParam(), op, keeps, Dim::Symbol(0)));
+      for (const int64_t extent : kExtents) ExpectSameAsInterpreter(any, {extent}, 7 + extent, has_specials);
+      for (const int64_t extent : {1, 37, 64, 131}) {
+        const TestKernel known(NarrowScanKernel(GetParam(), op, keeps, Dim(extent)));
+        ExpectSameAsInterpreter(known, {}, 9 + extent, has_specials);
+      }
+    }
+  }
+}
+
+// A sum that is infinite or no number stays so from its place on, and leaves what comes before alone.
+TEST_P(NarrowScans, BeginSpecialsAtTheirPlace) {
+  constexpr int64_t kCount = 75;
+  const DType memory = GetParam();
+  const TestKernel test(NarrowScanKernel(memory, ScalarOp::kScanSum, false, Dim(kCount)));
+  for (const double special : {static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
+    for (int64_t place = 0; place < kCount; ++place) {
+      std::mt19937_64 unused(1);
+      TestBuffers start;
+      start.emplace_back(memory, 3 * kCount, unused, false);
+      start.emplace_back(memory, 3 * kCount, unused, false);
+      loop::WriteElement(&start[0].bytes[static_cast<size_t>(kCount + place) * guards::SizeOf(memory)], memory,
+                         {special, 0});
+      for (const CompiledKernel& compiled : test.compiled()) {
+        const TestBuffers found = After(start, [&](auto& p) { ASSERT_EQ(compiled.Run(p, {}, 0, 3), 0); });
+        for (int64_t at = 0; at < 3 * kCount; ++at) {
+          const bool is_behind = at >= kCount + place && at < 2 * kCount;
+          ASSERT_EQ(std::isfinite(found[1].At(static_cast<size_t>(at)).f), !is_behind) << place << ", " << at;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NarrowScans, testing::Values(DType::kBF16, DType::kF32));
+
 }  // namespace
 }  // namespace ingot::compiler
