@@ -126,7 +126,8 @@ Task<void> CompileService::Prepare(Request& request) {
   request.key = ToKey(*request.message.key);
   request.entry_digest = request.key.ToDigest();
   request.function = FunctionOf(request.key);
-  const Graphs::Wishes wishes{request.message.eager_numerics, request.message.patterns};
+  const Graphs::Wishes wishes{request.message.eager_numerics, request.message.patterns, request.message.sequence_group,
+                              request.message.sequence_ranks};
   CO_TRY_ASSIGN(request.text, core_.graphs.Import(request.message.recording, wishes));
   if (request.message.dynamic && !request.message.prove_only && request.message.gears.empty()) {
     auto ranged = core_.graphs.Lift(request.message.recording, wishes);

@@ -15,6 +15,9 @@ namespace {
 
 Status Heed(const Graphs::Wishes& wishes, compiler::Graph& graph) {
   graph.eager_numerics = wishes.eager_numerics;
+  if (wishes.sequence_ranks != 0) {
+    TRY_ASSIGN(graph.sequence_parallel, compiler::SequenceParallel::Of(wishes.sequence_group, wishes.sequence_ranks));
+  }
   if (wishes.patterns.size() > compiler::kUserPatternsMax) {
     return Error(Code::kInvalid, fmt::format("{} patterns, at most {} are applied", wishes.patterns.size(),
                                              compiler::kUserPatternsMax));

@@ -28,6 +28,7 @@ class Graphs {
   struct Wishes {
     bool eager_numerics = false;
     std::span<const std::unique_ptr<proto::PatternT>> patterns;
+    uint32_t sequence_group = 0, sequence_ranks = 0;
   };
   /// Graph of a recording. kCorrupt, kUnsupported.
   virtual Result<std::string> Import(Bytes recording, const Wishes& wishes) const = 0;

@@ -157,6 +157,9 @@ std::optional<c10::IValue> PlainValue(const proto::PlanArg& arg, const c10::Type
   }
 }
 
+/// Of this library (own_rows.cpp).
+constexpr std::string_view kOwnRows = "ingot::own_rows";
+
 bool HoldsTensors(const c10::Type& type) {
   return type.kind() == c10::TypeKind::ListType &&
          Element(*type.castRaw<c10::ListType>()->getElementType()).kind() == c10::TypeKind::TensorType;
@@ -213,13 +216,15 @@ Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step, const ProcessGro
 }
 
 bool AtenCall::may_draw() const {
+  if (step_->op()->string_view() == kOwnRows) return false;
   const auto space = proto::OperatorSpaceOf(step_->op()->string_view());
   const bool says_so = space == proto::OperatorSpace::kCore || space == proto::OperatorSpace::kCollective;
   return !says_so || op_.hasTag(at::Tag::nondeterministic_seeded);
 }
 
 Status AtenCall::BindGroup(const ProcessGroups& groups) {
-  if (!step_->op()->string_view().starts_with("_c10d_functional::")) return {};
+  const std::string_view name = step_->op()->string_view();
+  if (!name.starts_with("_c10d_functional::") && name != kOwnRows) return {};
   for (uint32_t i = 0; i < given_; ++i) {
     const proto::PlanArg& arg = *step_->args()->Get(i);
     if (arg.kind() != ArgKind::String || op_.schema().arguments()[i].name() != "group_name") continue;

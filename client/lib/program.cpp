@@ -84,7 +84,8 @@ struct Program::State {
     return weights;
   }
   RunOutcome RunIn(Lane& lane, const at::Tensor* const* inputs, std::span<const int64_t> values,
-                   std::vector<at::Tensor>& outputs, std::string& why, bool check_values);
+                   std::vector<at::Tensor>& outputs, std::string& why, bool check_values,
+                   const std::function<bool()>& consent);
   RunOutcome Measure(Instance& instance, const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs,
                      std::string& why, bool check_values) const;
 
@@ -220,7 +221,8 @@ std::string Program::Explain(const at::Tensor* const* inputs, size_t count) cons
 }
 
 RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs, std::span<const int64_t> values,
-                                 std::vector<at::Tensor>& outputs, std::string& why, bool check_values) {
+                                 std::vector<at::Tensor>& outputs, std::string& why, bool check_values,
+                                 const std::function<bool()>& consent) {
   if (lane.generation() != generation.load(std::memory_order_acquire)) {
     uint64_t number = 0;
     auto list = CurrentWeights(number);
@@ -239,10 +241,11 @@ RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs, st
     why = instance.error().ToText();
     return instance.error().code() == Code::kInvalid ? RunOutcome::kGuardFailed : RunOutcome::kFailed;
   }
+  if (consent && !consent()) return RunOutcome::kDissent;
   if (!check_values) skipped_value_guards.fetch_add(image->value_guards, std::memory_order_relaxed);
-  if (Measurement::IsUnderWay()) [[unlikely]]
-    return Measure(**instance, inputs, outputs, why, check_values);
-  return (*instance)->Run(inputs, outputs, why, check_values);
+  const RunOutcome outcome = Measurement::IsUnderWay() ? Measure(**instance, inputs, outputs, why, check_values)
+                                                       : (*instance)->Run(inputs, outputs, why, check_values);
+  return consent && outcome == RunOutcome::kFailed ? RunOutcome::kFailedAfterWrite : outcome;
 }
 
 RunOutcome Program::State::Measure(Instance& instance, const at::Tensor* const* inputs,
@@ -259,7 +262,7 @@ RunOutcome Program::State::Measure(Instance& instance, const at::Tensor* const* 
 }
 
 RunOutcome Program::Run(const at::Tensor* const* inputs, size_t count, std::vector<at::Tensor>& outputs,
-                        std::string& why, bool check_values) {
+                        std::string& why, bool check_values, const std::function<bool()>& consent) {
   int64_t inline_symbols[kSymbolsInline];
   std::vector<int64_t> more;
   int64_t* symbols = inline_symbols;
@@ -271,7 +274,7 @@ RunOutcome Program::Run(const at::Tensor* const* inputs, size_t count, std::vect
   RunOutcome outcome = RunOutcome::kGuardFailed;
   if (state_->Accepts(inputs, count, symbols)) {
     std::unique_ptr<Lane> lane = state_->lanes.Take();
-    outcome = state_->RunIn(*lane, inputs, {symbols, symbol_count}, outputs, why, check_values);
+    outcome = state_->RunIn(*lane, inputs, {symbols, symbol_count}, outputs, why, check_values, consent);
     state_->lanes.Give(std::move(lane));
   }
   state_->calls.fetch_add(1, std::memory_order_relaxed);

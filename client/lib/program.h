@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,8 +54,10 @@ class Program {
   /// Runs the plan; on kServed `outputs` holds the results in manifest order, owned by the caller.
   /// On kFailed or kValueGuardFailed `why` says what happened.
   /// `check_values` false leaves value guards out (GuardPolicy), and nothing else.
+  /// `consent` is asked right before the first step, when all else holds: false gives kDissent. What fails behind it is
+  /// kFailedAfterWrite, since other ranks have gone on, but for value guards.
   RunOutcome Run(const at::Tensor* const* inputs, size_t count, std::vector<at::Tensor>& outputs, std::string& why,
-                 bool check_values = true);
+                 bool check_values = true, const std::function<bool()>& consent = {});
 
   /// Tells programs of this process apart, those that are gone included.
   uint64_t number() const;

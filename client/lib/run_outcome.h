@@ -15,6 +15,7 @@ enum class RunOutcome : uint8_t {
   kGuardFailed,       ///< an input is not what the variant accepts
   kValueGuardFailed,  ///< a value that steered Python differs from the recording
   kWeightChanged,     ///< a weight's metadata differs, or a process group is gone: bind again
+  kDissent,           ///< other ranks of the group run something else: all of them run eagerly
   kFailed,            ///< an ATen operator threw, or a gather index was out of range
   kFailedAfterWrite,  ///< as kFailed, but an input or weight has been written, or a collective begun: no second run
 };

@@ -53,6 +53,7 @@ Result<std::vector<at::Tensor>> SizedProgram::Run(std::span<const at::Tensor> in
       return Error(Code::kInvalid, "the values of the inputs take another path than the one compiled: " + why);
     case RunOutcome::kWeightChanged: return Error(Code::kIncompatible, "a weight changed its shape: " + why);
     case RunOutcome::kFailedAfterWrite: return HalfDone(why);
+    case RunOutcome::kDissent:  // Nobody was asked.
     case RunOutcome::kFailed: break;
   }
   return Error(Code::kInternal, why);

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <optional>
+#include <tuple>
+#include <utility>
 
 #include "client/lib/connection.h"
 #include "client/lib/cpu_features.h"
@@ -148,6 +150,9 @@ py::dict Lookup(Connection& connection, const Components& components, int deadli
 using Pattern = std::tuple<std::string, py::bytes, py::bytes, py::bytes, py::bytes>;
 using Patterns = std::vector<Pattern>;
 
+/// A slot of the recording and how many ranks its group has; 0 ranks: nothing is asked.
+using SequenceParallel = std::pair<uint32_t, uint32_t>;
+
 std::unique_ptr<proto::PatternT> MakePattern(const Pattern& pattern) {
   const auto bytes_of = [](const py::bytes& bytes) {
     const std::string_view view(bytes);
@@ -163,11 +168,13 @@ std::unique_ptr<proto::PatternT> MakePattern(const Pattern& pattern) {
 }
 
 proto::CompileT MakeRequest(const Components& components, std::string_view recording, std::string_view signature,
-                            const Record& dependencies, bool dynamic, bool eager_numerics, const Patterns& patterns) {
+                            const Record& dependencies, bool dynamic, bool eager_numerics, const Patterns& patterns,
+                            const SequenceParallel& sequence) {
   proto::CompileT request;
   for (const Pattern& pattern : patterns) request.patterns.push_back(MakePattern(pattern));
   request.dynamic = dynamic;
   request.eager_numerics = eager_numerics;
+  std::tie(request.sequence_group, request.sequence_ranks) = sequence;
   request.key = MakeKey(components);
   request.recording.assign(recording.begin(), recording.end());
   request.signature.assign(signature.begin(), signature.end());
@@ -187,9 +194,10 @@ py::dict Compile(Connection& connection, const Components& components, const py:
                  const py::bytes& signature, const py::object& dependencies, bool dynamic, const std::string& rejected,
                  int deadline_ms, const std::string& range, int range_degree, bool prove_only,
                  std::vector<int64_t> gears, const py::bytes& sibling, bool eager_numerics, const std::string& progress,
-                 const Patterns& patterns) {
-  proto::CompileT request = MakeRequest(components, std::string_view(recording), std::string_view(signature),
-                                        dependencies.cast<const Record&>(), dynamic, eager_numerics, patterns);
+                 const Patterns& patterns, const SequenceParallel& sequence) {
+  proto::CompileT request =
+      MakeRequest(components, std::string_view(recording), std::string_view(signature),
+                  dependencies.cast<const Record&>(), dynamic, eager_numerics, patterns, sequence);
   request.keeps_dependencies = true;
   request.rejected = rejected;
   request.range = range;
@@ -218,14 +226,16 @@ py::dict Compile(Connection& connection, const Components& components, const py:
   return out;
 }
 
-using Request = std::tuple<Components, py::bytes, py::bytes, Record, bool, bool, Patterns>;
+using Request = std::tuple<Components, py::bytes, py::bytes, Record, bool, bool, Patterns, SequenceParallel>;
 
-/// The file of captures given as (components, recording, signature, record, dynamic, eager_numerics, patterns).
+/// The file of captures given as (components, recording, signature, record, dynamic, eager_numerics, patterns,
+/// sequence_parallel).
 py::bytes CaptureFile(const std::vector<Request>& requests) {
   std::vector<proto::CompileT> captures;
-  for (const auto& [components, recording, signature, dependencies, dynamic, eager_numerics, patterns] : requests) {
+  for (const auto& [components, recording, signature, dependencies, dynamic, eager_numerics, patterns, sequence] :
+       requests) {
     captures.push_back(MakeRequest(components, std::string_view(recording), std::string_view(signature), dependencies,
-                                   dynamic, eager_numerics, patterns));
+                                   dynamic, eager_numerics, patterns, sequence));
   }
   const Buffer file = proto::PackCaptures(captures);
   return py::bytes(reinterpret_cast<const char*>(file.data()), file.size());
@@ -281,8 +291,13 @@ void BindConnection(py::module_& m) {
            py::arg("dependencies"), py::arg("dynamic"), py::arg("rejected"), py::arg("deadline_ms"),
            py::arg("range") = "", py::arg("range_degree") = 0, py::arg("prove_only") = false,
            py::arg("gears") = std::vector<int64_t>(), py::arg("sibling") = py::bytes(),
+<<<<<<< HEAD
            py::arg("eager_numerics") = false, py::arg("progress") = "", py::arg("patterns") = Patterns())
       .def("fetch", FetchArtifact, py::arg("digest"), py::arg("deadline_ms") = -1)
+=======
+           py::arg("eager_numerics") = false, py::arg("progress") = "", py::arg("patterns") = Patterns(),
+           py::arg("sequence_parallel") = SequenceParallel())
+>>>>>>> w2
       .def("query", Query, py::arg("verb"), py::arg("json") = "{}", py::arg("deadline_ms") = -1)
       .def_property_readonly("daemon_pid", &Connection::daemon_pid);
 }

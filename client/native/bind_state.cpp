@@ -113,6 +113,7 @@ void BindState(py::module_& m) {
     counters["skipped_value_guards"] = total.skipped_value_guards;
     counters["verify_skipped"] = Counters().verify_skipped.load();
     counters["refused_calls"] = Counters().refused_calls.load();
+    counters["dissenting_calls"] = Counters().dissenting_calls.load();
     counters["pending_calls"] = Counters().pending_calls.load();
     counters["failures"] = Counters().failures.load();
     return counters;

@@ -15,6 +15,7 @@
 #include <unordered_set>
 
 #include "client/native/arguments.h"
+#include "client/native/ballot.h"
 #include "client/native/bindings.h"
 #include "client/native/compiled.h"
 #include "client/native/drop_error.h"
@@ -53,6 +54,7 @@ struct CallSite {
   bool hides_parts;       ///< a piece of a program: what it calls while it is not native need not be native itself
   uint64_t verify_every;  ///< 0: never
   uint64_t served;
+  std::unique_ptr<const Agreement> agreement;  ///< its ranks run the same, or all run eagerly
 
   bool VerifiesNext() const { return verify_every != 0 && (served + 1) % verify_every == 0; }
 };
@@ -123,10 +125,12 @@ bool IsLong(const BoundVariant& variant, const at::Tensor* const* inputs, size_t
   return variant.heavy() || std::any_of(inputs, inputs + count, is_large);
 }
 
-RunOutcome RunVariant(BoundVariant& variant, Frame& frame, bool check_values) {
+RunOutcome RunVariant(BoundVariant& variant, Frame& frame, bool check_values, Ballot* ballot) {
   const at::Tensor* const* inputs = frame.inputs.tensors.data();
   const size_t count = frame.inputs.tensors.size();
-  if (!IsLong(variant, inputs, count))
+  std::function<bool()> consent;
+  if (ballot != nullptr) consent = [&] { return ballot->Cast(variant.number()); };
+  if (ballot == nullptr && !IsLong(variant, inputs, count))
     return variant.program().Run(inputs, count, frame.outputs, frame.why, check_values);
   // Another thread may take a tensor out of an argument's container meanwhile.
   frame.held.assign(count, at::Tensor());
@@ -135,7 +139,7 @@ RunOutcome RunVariant(BoundVariant& variant, Frame& frame, bool check_values) {
     frame.inputs.tensors[i] = &frame.held[i];
   }
   const WithoutGil released;
-  return variant.program().Run(inputs, count, frame.outputs, frame.why, check_values);
+  return variant.program().Run(inputs, count, frame.outputs, frame.why, check_values, consent);
 }
 
 /// Answers a call natively and eagerly: `owner._verify(program, args, kwargs)`.
@@ -157,7 +161,7 @@ PyObject* CallVerify(CallSite* self, const std::shared_ptr<Program>& program, Py
 /// `reason` says why; or it is this call's turn to be verified, and `verified` is set to the
 /// program that would have served it. No turn: `verified` is null.
 PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& frame, std::string& reason,
-                std::shared_ptr<Program>* verified) {
+                std::shared_ptr<Program>* verified, Ballot* ballot) {
   const Arguments& arguments = frame.arguments;
   int64_t symbols[kSymbolsMax];
   // Looking everything up again helps where no variant fits this state; one that fits and lacks the
@@ -217,7 +221,7 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
     } else if (variant->turns_gradients_off()) {
       without_gradients.emplace();
     }
-    switch (RunVariant(*variant, frame, asks)) {
+    switch (RunVariant(*variant, frame, asks, ballot)) {
       case RunOutcome::kServed:
         Counters().native_calls.fetch_add(1, std::memory_order_relaxed);
         if (asks) {
@@ -234,6 +238,7 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
         reason = "value:" + frame.why;
         fits_sizes = true;
         break;
+      case RunOutcome::kDissent: reason = "ranks"; return nullptr;
       case RunOutcome::kFailedAfterWrite: SetPythonError(HalfDone(frame.why)); return nullptr;
       case RunOutcome::kFailed:
         Counters().failures.fetch_add(1, std::memory_order_relaxed);
@@ -261,7 +266,7 @@ Retries* RetriesOf(CallSite* self, const std::string& shape) {
 
 /// Null without a Python error: nothing could serve the call, and `reason` says why.
 PyObject* Attempt(CallSite* self, Frame& frame, PyObject* const* args, size_t count, PyObject* kwnames,
-                  std::string& reason) {
+                  std::string& reason, Ballot* ballot = nullptr) {
   Flatten(args, count, kwnames, nullptr, false, &self->varying, frame.arguments);
   if (frame.arguments.unsupported != nullptr) {
     reason = std::string("unsupported:") + frame.arguments.unsupported;
@@ -274,7 +279,8 @@ PyObject* Attempt(CallSite* self, Frame& frame, PyObject* const* args, size_t co
     return nullptr;
   }
   std::shared_ptr<Program> verified;
-  PyObject* result = Serve(it->second, frame, reason, self->VerifiesNext() ? &verified : nullptr);
+  const bool verifies = ballot == nullptr && self->VerifiesNext();
+  PyObject* result = Serve(it->second, frame, reason, verifies ? &verified : nullptr, ballot);
   // Looked for again: another thread may have emptied the table meanwhile.
   if (Retries* retries = RetriesOf(self, frame.arguments.shape)) retries->Note(result != nullptr);
   if (result != nullptr || verified != nullptr) ++self->served;
@@ -284,12 +290,24 @@ PyObject* Attempt(CallSite* self, Frame& frame, PyObject* const* args, size_t co
 PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* self = reinterpret_cast<CallSite*>(object);
   if (IsWatched() || (self->base.is_part && !InParts::IsOn())) return CallTarget(self, args, nargsf, kwnames);
+  if (self->agreement != nullptr && EagerCall::IsUnderWay()) return CallTarget(self, args, nargsf, kwnames);
   const size_t count = PyVectorcall_NARGS(nargsf);
   FrameLease frame;
   try {
     std::string reason = "new";
-    PyObject* result = Attempt(self, *frame.operator->(), args, count, kwnames, reason);
+    std::optional<Ballot> ballot;
+    if (self->agreement != nullptr) ballot.emplace(*self->agreement);
+    PyObject* result = Attempt(self, *frame.operator->(), args, count, kwnames, reason, ballot ? &*ballot : nullptr);
     if (result != nullptr || PyErr_Occurred()) return result;
+    if (ballot && !ballot->is_cast) {
+      const WithoutGil released;
+      ballot->Cast(0);
+    }
+    const EagerCall eager;
+    if (reason == "ranks") {
+      Counters().dissenting_calls.fetch_add(1, std::memory_order_relaxed);
+      return CallTarget(self, args, nargsf, kwnames);
+    }
     std::optional<InParts> hidden;
     if (self->hides_parts) hidden.emplace(false);
     if (!self->refused.empty() && self->refused.contains(frame->arguments.shape)) {
@@ -338,6 +356,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   new (&self->waiting) std::unordered_set<std::string>();
   new (&self->in_pieces) decltype(self->in_pieces)();
   new (&self->varying) VaryingArguments();
+  new (&self->agreement) std::unique_ptr<const Agreement>();
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -351,6 +370,7 @@ void Dealloc(PyObject* object) {
   std::destroy_at(&self->waiting);
   std::destroy_at(&self->in_pieces);
   std::destroy_at(&self->varying);
+  std::destroy_at(&self->agreement);
   Py_CLEAR(self->base.target);
   Py_CLEAR(self->owner);
   Py_TYPE(object)->tp_free(object);
@@ -478,6 +498,7 @@ std::shared_ptr<BoundVariant> MakeVariant(const pybind11::dict& parts) {
   if (!range) throw std::invalid_argument(range.error().message());
   variant->set_range(std::move(range).value());
   variant->set_verifiable(parts["verifiable"].cast<bool>());
+  variant->set_number(parts["number"].cast<int64_t>());
   return variant;
 }
 
@@ -642,6 +663,8 @@ PyObject* ServeNow(PyObject* object, PyObject* parts) {
   std::vector<PyObject*> values(&PyTuple_GET_ITEM(args, 0), &PyTuple_GET_ITEM(args, 0) + PyTuple_GET_SIZE(args));
   const auto names = pybind11::reinterpret_steal<pybind11::object>(PySequence_Tuple(kwargs));
   if (!names) return nullptr;
+  // This call has told the other ranks that it runs eagerly.
+  if (reinterpret_cast<CallSite*>(object)->agreement != nullptr) return Py_BuildValue("(sO)", "ranks", Py_None);
   for (pybind11::handle name : names) values.push_back(PyDict_GetItem(kwargs, name.ptr()));
   FrameLease frame;
   try {
@@ -654,6 +677,14 @@ PyObject* ServeNow(PyObject* object, PyObject* parts) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
     return nullptr;
   }
+}
+
+/// agree(group): the ranks of this group, by its name here, serve a call natively together or not at all.
+PyObject* Agree(PyObject* object, PyObject* group) {
+  const char* name = PyUnicode_AsUTF8(group);
+  if (name == nullptr) return nullptr;
+  reinterpret_cast<CallSite*>(object)->agreement = std::make_unique<const Agreement>(name);
+  Py_RETURN_NONE;
 }
 
 PyObject* BePart(PyObject* object, PyObject* /*unused*/) {
@@ -690,6 +721,7 @@ PyMethodDef kMethods[] = {
     {"_pass_over", SetNumber<&CallSite::passed_over>, METH_O,
      "Runs some calls of new shapes eagerly before one is looked at again."},
     {"_set_verify", SetNumber<&CallSite::verify_every>, METH_O, "Verifies every n-th native call; 0: none."},
+    {"_agree", Agree, METH_O, "Serves a call natively where all ranks of a group do."},
     {"_be_part", BePart, METH_NOARGS, "Serves only calls of programs that run in parts."},
     {"_hide_parts", HideParts, METH_NOARGS, "Serves a piece of a program: no part of it while it is not native."},
     {"_reset", Reset, METH_NOARGS, "Forgets every variant."},

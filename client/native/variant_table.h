@@ -55,6 +55,9 @@ class BoundVariant {
   void set_makes_inference(bool makes_inference) { makes_inference_ = makes_inference; }
   void AddProven(std::vector<int64_t> symbols);
   void set_heavy(bool heavy) { heavy_ = heavy; }
+  /// By which other ranks know the same code (Agreement); 0: they do not.
+  void set_number(int64_t number) { number_ = number; }
+  int64_t number() const { return number_; }
   void set_verifiable(bool verifiable) { verifiable_ = verifiable; }
 
   void set_policy(GuardPolicy policy) { policy_ = policy; }
@@ -105,6 +108,7 @@ class BoundVariant {
   GuardPolicy policy_;
   bool makes_inference_ = false;
   bool heavy_ = false;
+  int64_t number_ = 0;
   bool verifiable_ = true;
 };
 

@@ -48,6 +48,8 @@ class Unifier {
     out_.name = a_.name;
     if (a_.eager_numerics != b_.eager_numerics) return Differs("one rounds as eager does, the other does not");
     out_.eager_numerics = a_.eager_numerics;
+    if (a_.sequence_parallel != b_.sequence_parallel) return Differs("they share rows among other ranks");
+    out_.sequence_parallel = a_.sequence_parallel;
     const auto is_same = [](const auto& a, const auto& b) { return AreSame(*a, *b); };
     if (!std::ranges::equal(a_.patterns, b_.patterns, is_same)) return Differs("they have two lists of patterns");
     out_.patterns = a_.patterns;

@@ -165,6 +165,20 @@ TEST(Unify, SaysWhereGraphsPart) {
   EXPECT_THAT(unified.error().message(), HasSubstr("input \"c\" is a constant of two values"));
 }
 
+TEST(Unify, KeepsWhoSharesRows) {
+  const auto graph = [](int rows, int ranks) {
+    return MustParse(fmt::format(
+        "graph @f(%x: f32[{}]) sequence_parallel(\"group 1\", {}) {{ %0 = aten.relu(%x) : f32[{}] return %0 }}", rows,
+        ranks, rows));
+  };
+  const Result<Graph> unified = Unify(graph(4, 2), graph(8, 2));
+  ASSERT_TRUE(unified) << unified.error().ToText();
+  EXPECT_EQ(unified->sequence_parallel, (SequenceParallel{1, 2}));
+  const Result<Graph> parted = Unify(graph(4, 2), graph(8, 4));
+  ASSERT_FALSE(parted);
+  EXPECT_THAT(parted.error().message(), HasSubstr("share rows among other ranks"));
+}
+
 TEST(Unify, KeepsOrdersOfStridesApart) {
   constexpr const char* kBody = "graph @f(%x: f32[{}, {}] strides [{}, {}]) {{ return %x }}";
   const auto graph = [](int64_t rows, int64_t columns, int64_t first, int64_t second) {

@@ -42,6 +42,11 @@ class Canonicalizer {
     }
     // Behind everything, and only where it is set: other graphs keep their digests.
     if (graph_.eager_numerics) U8(1);
+    if (const SequenceParallel& parallel = graph_.sequence_parallel; parallel.ranks != 0) {
+      U8(3);
+      U32(parallel.group);
+      U32(parallel.ranks);
+    }
     for (const auto& pattern : graph_.patterns) {
       U8(2);
       Text(CanonicalBytes(pattern->search));

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "compiler/ir/text.h"
@@ -64,6 +66,16 @@ TEST(CanonicalBytes, TellsProgramsApart) {
   const Graph other =
       MustParse("graph @f(%x: f32[4], %c: f32[1] constant \"00000001\") {" + std::string(kBodies[0]) + "}");
   EXPECT_NE(CanonicalBytes(other), seen[0]);
+}
+
+TEST(CanonicalBytes, TellWhoSharesRows) {
+  std::vector<std::string> seen;
+  for (const char* head : {"", "sequence_parallel(\"group 0\", 2)", "sequence_parallel(\"group 1\", 2)",
+                           "sequence_parallel(\"group 0\", 3)", "eager_numerics"}) {
+    const std::string bytes = CanonicalBytes(MustParse("graph @f(%x: f32[4]) " + std::string(head) + " { return %x }"));
+    EXPECT_EQ(std::ranges::find(seen, bytes), seen.end()) << head;
+    seen.push_back(bytes);
+  }
 }
 
 }  // namespace

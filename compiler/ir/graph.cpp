@@ -6,7 +6,19 @@
 #include <cstdlib>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "proto/group_slot.h"
+
 namespace ingot::compiler {
+
+Result<SequenceParallel> SequenceParallel::Of(uint32_t group, int64_t ranks) {
+  if (group < proto::kGroupsMax && ranks >= 2 && ranks <= kRanksMax) return SequenceParallel{group, ranks};
+  return Error(
+      Code::kInvalid,
+      fmt::format("sequence_parallel over {} ranks of group {}, expected from 2 to {} ranks, and a group below {}",
+                  ranks, group, kRanksMax, proto::kGroupsMax));
+}
 
 Type Type::Contiguous(DType dtype, Dims sizes) {
   Dims strides = guards::ContiguousStrides(sizes);

@@ -155,6 +155,18 @@ class GraphList {
 
 struct UserPattern;
 
+/// Sums over the ranks of a group may become sums of a part of the rows on each rank
+/// (compiler/passes/sequence_parallel.cpp).
+struct SequenceParallel {
+  static constexpr int64_t kRanksMax = 64;
+  uint32_t group = 0;  ///< Its slot.
+  int64_t ranks = 0;   ///< How many it has, from 2 on; 0: this is not asked for.
+
+  /// kInvalid: there is no such slot, or not from 2 to kRanksMax ranks.
+  static Result<SequenceParallel> Of(uint32_t group, int64_t ranks);
+  bool operator==(const SequenceParallel&) const = default;
+};
+
 /// A captured program as data: functional SSA at the level the user wrote it.
 ///
 /// Views are pure operations whose result *may* share memory with their operand (the plan
@@ -174,6 +186,7 @@ class Graph {
   GraphList<Write> writes;
   /// Every f16 and bf16 result is rounded to its type, also where it never reaches memory (docs/numerics.md).
   bool eager_numerics = false;
+  SequenceParallel sequence_parallel;
   /// What users want to have put in the place of what, in the order in which it is tried (compiler/ir/user_pattern.h).
   std::vector<std::shared_ptr<const UserPattern>> patterns;
 

@@ -7,6 +7,7 @@
 #include "compiler/ir/text.h"
 #include "compiler/ir/user_pattern.h"
 #include "compiler/ir/verify.h"
+#include "proto/group_slot.h"
 
 namespace ingot::compiler {
 namespace {
@@ -85,7 +86,21 @@ class Parser {
     }
     if (in_.TakeWord("symbols")) TRY(ReadSymbols());
     graph_.eager_numerics = in_.TakeWord("eager_numerics");
-    return {};
+    return in_.TakeWord("sequence_parallel") ? ReadSequenceParallel() : Status();
+  }
+
+  Status ReadSequenceParallel() {
+    TRY(in_.Expect('('));
+    const size_t at = in_.Here();
+    TRY_ASSIGN(const std::string group, in_.Quoted());
+    TRY(in_.Expect(','));
+    TRY_ASSIGN(const uint32_t ranks, in_.Unsigned("a number of ranks", SequenceParallel::kRanksMax));
+    const std::optional<uint32_t> slot = proto::ParseGroupSlot(group);
+    if (!slot) return in_.FailAt(at, fmt::format("\"{}\", expected a group slot such as \"group 0\"", group));
+    auto parallel = SequenceParallel::Of(*slot, ranks);
+    if (!parallel) return in_.FailAt(at, parallel.error().message());
+    graph_.sequence_parallel = *parallel;
+    return in_.Expect(')');
   }
 
   Status ReadInput() {

@@ -7,6 +7,7 @@
 
 #include "compiler/ir/text.h"
 #include "compiler/ir/user_pattern.h"
+#include "proto/group_slot.h"
 
 namespace ingot::compiler {
 namespace {
@@ -185,6 +186,9 @@ class Printer {
     }
     if (!symbols.empty()) symbols = " symbols(" + symbols + ")";
     if (graph_.eager_numerics) symbols += " eager_numerics";
+    if (const SequenceParallel& parallel = graph_.sequence_parallel; parallel.ranks != 0) {
+      symbols += fmt::format(" sequence_parallel({}, {})", Quote(proto::GroupSlotText(parallel.group)), parallel.ranks);
+    }
     const bool one_line = columns + symbols.size() + 10 <= kSignatureColumnsMax;
     std::string out = "graph @" + GraphName() + "(";
     for (size_t i = 0; i < items.size(); ++i) {

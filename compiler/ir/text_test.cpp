@@ -17,7 +17,7 @@ constexpr std::string_view kEverything = R"(graph @forward(
     %x: f32[4, s0],
     %x_2: f32[4, s0] strides [1, 4] input "x",
     %self_w: f32[16] weight "self.w",
-    %c: i64[2] constant "01000000000000000200000000000000") symbols(s0 = %x.dim(1)) {
+    %c: i64[2] constant "01000000000000000200000000000000") symbols(s0 = %x.dim(1)) eager_numerics sequence_parallel("group 3", 8) {
   %0 = aten.silu(%x) : f32[4, s0]
   %1 = aten.mul.Tensor(%0, number 2.0) : f32[4, s0]
   %2, %3 = aten.split.Tensor(%1, 2, 0) : f32[2, s0], f32[2, s0]
@@ -139,6 +139,9 @@ TEST(Parse, SaysWhereAndWhy) {
        "1:40: pattern \"p\": search and replace have two types of input \"x\""},
       {"graph @f(%x: f32[]) { %0 = aten.f(1e999) : f32[] return }", "1:35: expected a number"},
       {"graph @f(%x: f32[2]) symbols(s0 = %x.dim(0)) { return }", "1:1: s0 is not size 0"},
+      {"graph @f() sequence_parallel(\"pair\", 2) { return }", "1:30: \"pair\", expected a group slot"},
+      {"graph @f() sequence_parallel(\"group 0\", 1) { return }", "1:30: sequence_parallel over 1 ranks"},
+      {"graph @f() sequence_parallel(\"group 0\", 65) { return }", "1:41: expected a number of ranks"},
   };
   for (const BadText& bad : kCases) {
     const Result<Graph> graph = Parse(bad.text);

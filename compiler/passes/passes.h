@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+<<<<<<< HEAD
 #include <unordered_set>
+=======
+#include <vector>
+>>>>>>> w2
 
 #include "base/result.h"
 #include "compiler/ir/graph.h"
@@ -9,6 +13,7 @@
 namespace ingot::compiler {
 
 class RewriteSet;
+struct LeftAlone;
 
 // Every pass: true when it changed the graph. Types of graph outputs and of written values never
 // change, so callers see eager's sizes, dtypes and strides.
@@ -53,6 +58,11 @@ Result<bool> SinkTransposes(Graph& graph);
 /// A sum or mean of very many elements into few results becomes the sum of partial sums, which threads share. How many
 /// there are follows from the sizes alone.
 Result<bool> SplitFolds(Graph& graph);
+/// Sums over the ranks that Graph::sequence_parallel names come in blocks of rows, which are gathered where somebody
+/// needs all of them. The ranks' parts are added in another order than all_reduce's.
+Result<bool> ShareRows(Graph& graph);
+/// The sums that stay whole, with reasons.
+Status FindWholeSums(const Graph& graph, std::vector<LeftAlone>& left_alone);
 /// Guards that cannot fail disappear: sizes that follow from the operands' sizes, and values that
 /// are known.
 Result<bool> DropKnownGuards(Graph& graph);

@@ -45,6 +45,14 @@ Pipeline DefaultPipeline(std::shared_ptr<std::vector<PatternUse>> uses, std::sha
       {"drop-known-guards", DropKnownGuards},           // Every guard can fail.
       {"drop-dead", DropDead},                          // Every node reaches an output or effect.
   });
+  pipeline.AddGroup(
+      {
+          {"sequence-parallel", ShareRows},  // No rank does what others do for it.
+          {"simplify-views", SimplifyViews},
+          {"merge-common", MergeCommon},
+          {"drop-dead", DropDead},
+      },
+      [](const Graph& graph) { return graph.sequence_parallel.ranks != 0; });
   pipeline.AddGroup({
       {"sink-transposes", SinkTransposes},  // Products read transposes without a copy.
       {"sink-into-convs", SinkIntoConvs},   // Convolutions pad and add by themselves.
@@ -64,6 +72,7 @@ Result<std::vector<LeftAlone>> FindLeftAlone(const Graph& graph) {
     Graph copy = graph;
     TRY(set->Run(copy, &left_alone));
   }
+  TRY(FindWholeSums(graph, left_alone));
   return left_alone;
 }
 

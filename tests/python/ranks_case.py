@@ -94,3 +94,42 @@ def compare(expected, found) -> None:
         assert torch.allclose(expected, found, atol=1e-5), (expected, found)
     else:
         assert expected == found, (expected, found)
+
+
+class Layers(torch.nn.Module):
+    """Layers of attention and MLP split over the ranks, with norms in front and a residual beside them, of one row for each token."""
+
+    WIDTH, HEADS, HIDDEN = 256, 4, 512
+
+    def __init__(self, group, rank: int = 0, world: int = 1, layers: int = 2) -> None:
+        super().__init__()
+        self.heads, self.group, self.layers = self.HEADS // world, group, layers
+        for i in range(layers):
+            for j, name in enumerate("qkv"):
+                setattr(self, f"{name}{i}", _part(inputs(self.WIDTH, self.WIDTH, seed=10 * i + j) / 16, 0, rank, world))
+            setattr(self, f"out{i}", _part(inputs(self.WIDTH, self.WIDTH, seed=10 * i + 3) / 16, 1, rank, world))
+            setattr(self, f"up{i}", _part(inputs(self.HIDDEN, self.WIDTH, seed=10 * i + 4) / 16, 0, rank, world))
+            setattr(self, f"down{i}", _part(inputs(self.WIDTH, self.HIDDEN, seed=10 * i + 5) / 16, 1, rank, world))
+            setattr(self, f"before{i}", torch.nn.RMSNorm(self.WIDTH, eps=1e-6))
+            setattr(self, f"between{i}", torch.nn.LayerNorm(self.WIDTH))
+
+    def total(self, y):
+        return y if self.group is None else funcol.all_reduce(y, "sum", self.group)
+
+    def forward(self, x):
+        linear = torch.nn.functional.linear
+        for i in range(self.layers):
+            h = getattr(self, f"before{i}")(x)
+            q, k, v = (linear(h, getattr(self, f"{name}{i}")).unflatten(-1, (self.heads, -1)).transpose(1, 2) for name in "qkv")
+            y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.total(linear(y.transpose(1, 2).flatten(2), getattr(self, f"out{i}")))
+            h = getattr(self, f"between{i}")(x)
+            x = x + self.total(linear(torch.nn.functional.silu(linear(h, getattr(self, f"up{i}"))), getattr(self, f"down{i}")))
+        return x
+
+
+def steps_of(step, *names: str) -> "list[int]":
+    """How many steps the plan of a compiled callable's first variant has of each operator."""
+    variants = [v for entry in step._engine._entries.values() for v in entry.variants]
+    text = variants[0].artifact.plan_text() if variants else ""
+    return [text.count(name) for name in names]

@@ -76,7 +76,8 @@ def _capture(engine: "Engine", one: Arguments, declared: "gears.Declared | None"
         raise errors.Unsupported(f"{engine.name}: {e.name} ({e.detail}){recording.advice(e.name)}") from None
     key = keys.entry_key(engine.target, *one, call.objects, engine.config, declared, call.sizes())
     return (key.components, captured.recording, captured.signature, captured.record, gears.is_dynamic(engine.config, declared),
-            engine.config.numerics == "eager", [pattern.wire() for pattern in key.patterns])
+            engine.config.numerics == "eager", [pattern.wire() for pattern in key.patterns],
+            engine.sequence_parallel(captured.signature))
 
 
 def _other_gears(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "typing.Iterator[Arguments]":

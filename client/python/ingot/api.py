@@ -59,7 +59,7 @@ def compile(fn: typing.Any = None, *, dynamic: "bool | None" = None, capture: "s
             config: "Config | typing.Mapping[str, typing.Any] | None" = None, guards: "str | None" = None,
             on_miss: "str | None" = None, on_unsupported: "str | None" = None, opaque: "str | None" = None,
             cache_dir: "str | os.PathLike[str] | None" = None, global_rank: "int | None" = None, tp_rank: "int | None" = None,
-            pp_rank: "int | None" = None, passes: "typing.Sequence[configuration.Pass] | None" = None,
+            pp_rank: "int | None" = None, sequence_parallel: typing.Any = None, passes: "typing.Sequence[configuration.Pass] | None" = None,
             custom_decompositions: typing.Any = None) -> typing.Any:
     """Wraps a function, ``nn.Module`` or bound method for inference; same signature, same results. A module comes back as a
     module: its attributes, parameters and methods are those of the one that was given, and it can be part of another.
@@ -75,7 +75,9 @@ def compile(fn: typing.Any = None, *, dynamic: "bool | None" = None, capture: "s
         raise errors.Unsupported("custom_decompositions: recordings keep operators whole, so there is nothing to decompose")
     resolved = configuration.resolve(config, capture=capture, dynamic=dynamic, wait=wait, guards=guards, on_miss=on_miss,
                                      on_unsupported=on_unsupported, opaque=opaque, store_dir=cache_dir,
-                                     global_rank=global_rank, tp_rank=tp_rank, pp_rank=pp_rank, passes=passes)
+                                     global_rank=global_rank, tp_rank=tp_rank, pp_rank=pp_rank, sequence_parallel=sequence_parallel, passes=passes)
+    if resolved.sequence_parallel is not False and resolved.capture == "export":
+        raise errors.Invalid("sequence_parallel with capture='export': what is exported runs at more sizes, on one rank and not on another; use capture='record'")
     if resolved.passes and resolved.capture != "export":
         raise errors.Invalid(f"passes are of capture='export', whose programs are torch.fx graphs; capture is {resolved.capture!r}")
     if fn is None:

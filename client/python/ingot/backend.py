@@ -30,6 +30,8 @@ class CompiledPiece(_Serializable):
     """
 
     def __init__(self, piece: dynamo_piece.Piece, config: Config) -> None:
+        if config.sequence_parallel is not False:
+            raise errors.Invalid("sequence_parallel with torch.compile: each rank cuts the program by itself, so that calls do not meet; use ingot.compile")
         self._piece, self._config = piece, config
         self._kept = piece.kept
         self._engine = engine.Engine(piece.function, config, name=piece.name)

@@ -170,6 +170,10 @@ class Variant:
         """A call can be answered twice; other ranks would see a collective twice."""
         return not self.signature["writes"] and not self.signature.get("groups")
 
+    def _number(self) -> int:
+        """By which ranks tell each other that they run this graph, compiled by this build; never 0."""
+        return int(str(_native.digest_text(f"{self.graph} {_native.build}"))[:15], 16) | 1
+
     def parts(self, roots: paths.Roots, guards: str) -> "dict[str, typing.Any]":
         """What the call site installs (client/native/call_site.cpp MakeVariant)."""
         outputs = tree.decode(self.signature["outputs"], roots)
@@ -188,7 +192,7 @@ class Variant:
                 "weights": self._weights, "untracked": self.signature.get("untracked", []),
                 "makes_inference": self.signature.get("makes_inference", False), "proven": self.proven_here(),
                 "range": self.range if self._gears is None else "",
-                "guards": guards, "heavy": provenance["aten_steps"] + provenance["product_steps"] > 0, "verifiable": self._is_verifiable()}
+                "guards": guards, "heavy": provenance["aten_steps"] + provenance["product_steps"] > 0, "verifiable": self._is_verifiable(), "number": self._number()}
 
 
 def _weight(path: paths.Path, roots: paths.Roots) -> torch.Tensor:

@@ -182,7 +182,8 @@ class Compiles:
             return typing.cast("dict[str, typing.Any]", connection.compile(
                 entry.key.components, captured.recording, captured.signature, captured.record,
                 gears.is_dynamic(config, job.shape.declared), entry.rejected, config.compile_ms_max, claim, degree, job.is_deferred,
-                job.gears, sibling, config.numerics == "eager", job.name(), [pattern.wire() for pattern in entry.key.patterns]))
+                job.gears, sibling, config.numerics == "eager", job.name(), [pattern.wire() for pattern in entry.key.patterns],
+                engine.sequence_parallel(captured.signature)))
 
         reply = send(job.captured)
         counters.add_seconds("compile", time.perf_counter() - began)

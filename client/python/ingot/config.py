@@ -8,7 +8,7 @@ import pathlib
 import re
 import typing
 
-from ingot import errors
+from ingot import errors, groups
 from ingot.settings import Settings
 
 
@@ -65,6 +65,10 @@ class Config(Settings):
     numerics: str = "fused"
     """*key* ``fused``: bfloat16 and float16 values that stay inside a kernel are float32 there, except where a result is
     discrete. ``eager``: each is rounded to its type, as PyTorch rounds it; see docs/numerics.md."""
+    sequence_parallel: typing.Any = False
+    """*key* True, or a process group: behind sums over its ranks (True: all of the job's) each computes a block of the rows,
+    which are gathered where a product needs all of them. Calls wait for each other on all ranks, and tensors that meet such
+    a sum must be the same on all of them; see docs/ranks.md."""
     passes: "tuple[Pass, ...]" = ()
     """*key* With ``capture="export"``: functions that take the exported ``torch.fx.GraphModule`` and change it, or return another
     one, in this order. Each has an attribute ``version``, a string that is changed with what the pass does: that, and not
@@ -138,6 +142,8 @@ class Config(Settings):
             raise errors.Invalid(f"{name}={value!r}: expected a number that is not negative")
         if name in ("wait", "require_cached") and not isinstance(value, bool):
             raise errors.Invalid(f"{name}={value!r}: expected True or False")
+        if name == "sequence_parallel" and not isinstance(value, bool) and not groups.is_one(value):
+            raise errors.Invalid(f"sequence_parallel is {type(value).__name__}: expected True, False or a process group of torch.distributed")
         if name == "dynamic" and value is not None and not isinstance(value, bool):
             raise errors.Invalid(f"dynamic={value!r}: expected True, False or None")
         if name.endswith("_rank") and value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):

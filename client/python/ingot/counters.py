@@ -59,6 +59,8 @@ def stats() -> "dict[str, typing.Any]":
     pending = out.pop("pending_calls", 0) + calls["pending_calls"] - _pending_before
     if pending:
         out["pending_calls"] = pending
+    if calls["dissenting_calls"]:
+        out["dissenting_calls"] = calls["dissenting_calls"]
     out["guard_failures"] = calls["guard_failures"]
     out["value_guard_failures"] = calls["value_guard_failures"]
     out["skipped_watches"] = calls["skipped_watches"]

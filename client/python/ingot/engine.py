@@ -14,7 +14,7 @@ import weakref
 
 import torch
 
-from ingot import (_native, adopting, ahead, background, binding, calls, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears,
+from ingot import (_native, adopting, ahead, background, binding, calls, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears, groups,
                    interrupts, keys, lookups, miss, moving, padding, parts, paths, profiling, recording, report, serving, signatures, splitting, verification)
 from ingot import config as configuration
 from ingot.config import Config
@@ -64,9 +64,20 @@ class Engine:
         self._bugs = 0
         """Exceptions of ours between a call and its answer: after a few of them nothing more is looked up."""
         self.site._set_verify(config.verify_every())
+        self._parallel = groups.Parallel.of(config.sequence_parallel)
+        if self._parallel is not None:
+            self.site._agree(self._parallel.name)
         _live.add(self)
         if not configuration.disabled():
             self._link = daemon.link(config)
+
+    def sequence_parallel(self, signature: bytes) -> "tuple[int, int]":
+        """The slot that the group whose ranks share rows has in a recording, and how many ranks; (0, 0): none."""
+        return self._parallel.slot(json.loads(signature).get("groups", ())) if self._parallel is not None else (0, 0)
+
+    def _comes_apart(self) -> bool:
+        """Whether what is no one graph may run in parts. Where ranks agree on each call, one could be in parts and another not."""
+        return self.config.on_unsupported != "error" and self._parallel is None
 
     # -- the way of a call that native code did not serve ------------------------------------------
 
@@ -121,6 +132,8 @@ class Engine:
                         rebinding.was_bound(time.perf_counter() - began, self._shapes[number].served())
                     return result
                 name, _, detail = reason.partition(":")
+                if name == "ranks":  # The next call.
+                    return self.target(*args, **kwargs)
                 if name in ("unsupported", "failed"):
                     return self._fall_back_from(name, detail, args, kwargs)
         shape = self._shapes.get(number)
@@ -302,10 +315,10 @@ class Engine:
         sizes = shape.sizes_of(call) + (() if reason != "value" else ("value", detail))
         sizes = shape.beside(sizes) if reason in ("guard", "unproven") and not self.config.wait else sizes
         if shape.eager_reason is not None:
-            if shape.parts is None and self.config.on_unsupported != "error":
+            if shape.parts is None and self._comes_apart():
                 return splitting.split(self, shape, shape.eager_reason, call)
             return self._fall_back("retired", shape.eager_reason, call.args, call.kwargs)
-        if shape.entry.note is not None and self.config.on_unsupported != "error":
+        if shape.entry.note is not None and self._comes_apart():
             return splitting.split(self, shape, shape.entry.note.why, call)
         if self.config.require_cached:
             return self._refuse_miss(shape, call)
@@ -318,6 +331,8 @@ class Engine:
                 reason, result = self.site._serve(call.args, call.kwargs)
                 if reason is None:
                     return result
+                if reason == "ranks":
+                    return self.target(*call.args, **call.kwargs)
         elif self.config.on_miss in ("eager", "error"):
             return self._refuse_miss(shape, call)
         if shape.state(sizes) is not State.LOOKING or self._awaits(shape, call):

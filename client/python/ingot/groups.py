@@ -29,6 +29,44 @@ def _given_name(world: typing.Any, group: typing.Any) -> str:
     return tag if tag.startswith("user:") else ""
 
 
+def is_one(value: typing.Any) -> bool:
+    """Whether a value is a process group, or what ``new_group`` gives those who are not in it."""
+    distributed = torch.distributed
+    return distributed.is_available() and (isinstance(value, distributed.ProcessGroup) or value is distributed.GroupMember.NON_GROUP_MEMBER)
+
+
+class Parallel(typing.NamedTuple):
+    """The group whose ranks share rows."""
+
+    name: str
+    identity: str
+    ranks: int
+
+    @classmethod
+    def of(cls, option: typing.Any) -> "Parallel | None":
+        """What ``Config.sequence_parallel`` means in this process, None: nothing; Invalid where it can mean nothing."""
+        if option is False:
+            return None
+        if not initialized():
+            raise errors.Invalid("sequence_parallel is asked for, and torch.distributed is not initialized: call init_process_group before ingot.compile")
+        group = torch.distributed.group.WORLD if option is True else option
+        world = sys.modules["torch.distributed.distributed_c10d"]._world
+        name = world.pg_names.get(group, "") if isinstance(group, torch.distributed.ProcessGroup) else ""
+        if name not in live():
+            raise errors.Invalid("sequence_parallel names a process group that this process is not in, or that is destroyed")
+        ranks = torch.distributed.get_world_size(group)
+        if ranks > _RANKS_MAX:
+            raise errors.Invalid(f"sequence_parallel over {ranks} ranks: at most {_RANKS_MAX} share rows")
+        return cls(name, live()[name], ranks) if ranks > 1 else None
+
+    def slot(self, identities: "typing.Sequence[str]") -> "tuple[int, int]":
+        """Where it is among the groups of a recording, and how many ranks it has; (0, 0) where it is not."""
+        return (identities.index(self.identity), self.ranks) if self.identity in identities else (0, 0)
+
+
+_RANKS_MAX = 64
+
+
 def live() -> "dict[str, str]":
     """Identity by name of every group of this process, in the order they were made; empty without torch.distributed."""
     if not initialized():

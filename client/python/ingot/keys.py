@@ -226,6 +226,7 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
     if declared is not None:
         inputs += [_item(f"tensor {tensor} size({dim})", str(sizes[tensor][dim])) for tensor, dim in declared.static]
     given = {name: getattr(config, name) for name in ("global_rank", "tp_rank", "pp_rank")}
+    parallel = groups.Parallel.of(config.sequence_parallel)
     ranks = [_item(name, value) for name, value in groups.ranks_of_process(given)]
     components: "list[Component]" = [
         ("function", _function_items(function)),
@@ -236,6 +237,7 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
         ("config", [_item("dynamic", str(config.dynamic is not False)),
                     *([_item("capture", config.capture)] if config.capture != "record" else []),
                     *(_item(f"pass {pass_name(one)}", one.version) for one in config.passes),
+                    *([_item("sequence_parallel", parallel.identity)] if parallel is not None else []),
                     *([_item("numerics", config.numerics)] if config.numerics != "fused" else [])]),
         ("environment", _environment()),
         ("target", [(f"feature {name}", _native.digest_text(name), "present") for name in _cpu()]),

@@ -47,6 +47,7 @@ if typing.TYPE_CHECKING:
         guards: "str | None"
         on_miss: "str | None"
         on_unsupported: "str | None"
+        sequence_parallel: typing.Any
         opaque: "str | None"
 
     class CacheOptions(_Common, total=False):
