@@ -36,6 +36,17 @@ std::string_view ActionOf(std::string_view method) {
   return "s3:GetObject (and s3:ListBucket, without which what is missing looks forbidden)";
 }
 
+/// Whether the answer to a write may mean that the server does not know a field of it.
+bool MayBeUnknown(const HttpResponse& response) {
+  return response.head.status == 501 || (response.head.status == 400 && CodeOf(response) != "BadDigest");
+}
+
+std::vector<std::pair<std::string, std::string>> FieldsOfChecksum(Bytes body, bool by_sha256, bool by_md5) {
+  if (by_sha256) return {{"x-amz-checksum-sha256", Base64Of(Sha256Of(body).view())}};
+  if (by_md5) return {{"Content-MD5", Md5Base64(body)}};
+  return {};
+}
+
 }  // namespace
 
 std::string EncodeForUrl(std::string_view text, bool keeps_slashes) {
@@ -260,43 +271,45 @@ Error S3Client::ErrorOf(const S3Request& asked, const HttpResponse& response) co
 void S3Client::SendUnheard(const S3Request& request) { http_->SendUnheard(Signed(request), kUnheardMax); }
 
 std::vector<std::pair<std::string, std::string>> S3Client::ChecksumFields(Bytes body) const {
-  if (sends_sha256_) return {{"x-amz-checksum-sha256", Base64Of(Sha256Of(body).view())}};
-  if (sends_md5_) return {{"Content-MD5", Md5Base64(body)}};
-  return {};
+  return FieldsOfChecksum(body, sends_sha256_, sends_md5_);
 }
 
 Task<S3Written> S3Client::Put(S3Request request, S3Condition condition, Until until) {
   using Kind = S3Condition::Kind;
   request.method = "PUT";
-  S3Written out;
-  out.was_conditional = condition.kind != Kind::kNone && tries_conditional_put_;
-  while (true) {
+  // Servers that refuse what they do not know are asked without it. What it was is learned from the write that they
+  // take, so nothing from a refusal with another reason. A condition that is known to be honoured is never left out.
+  struct Form {
+    bool is_conditional = false, has_sha256 = false;
+  };
+  const Form all{condition.kind != Kind::kNone && tries_conditional_put_, sends_sha256_};
+  const bool can_leave_condition = all.is_conditional && !has_conditional_put_;
+  std::vector<Form> forms{all};
+  if (can_leave_condition) forms.push_back({false, all.has_sha256});
+  if (all.has_sha256) forms.push_back({all.is_conditional, false});
+  if (can_leave_condition && all.has_sha256) forms.push_back({false, false});
+  for (size_t i = 0;; ++i) {
+    const Form& form = forms[i];
+    const bool lacks_sha256 = all.has_sha256 && !form.has_sha256;
     S3Request asked = request;
-    const auto sums = ChecksumFields(asked.body);
-    const bool has_checksum = !sums.empty() && sends_sha256_;
+    const auto sums = FieldsOfChecksum(asked.body, form.has_sha256, lacks_sha256 || sends_md5_);
     asked.fields.insert(asked.fields.end(), sums.begin(), sums.end());
     asked.fields.emplace_back("Content-Type", "application/octet-stream");
-    if (out.was_conditional && condition.kind == Kind::kAbsent) asked.fields.emplace_back("If-None-Match", "*");
-    if (out.was_conditional && condition.kind == Kind::kTag) asked.fields.emplace_back("If-Match", condition.tag);
+    if (form.is_conditional && condition.kind == Kind::kAbsent) asked.fields.emplace_back("If-None-Match", "*");
+    if (form.is_conditional && condition.kind == Kind::kTag) asked.fields.emplace_back("If-Match", condition.tag);
     CO_TRY_ASSIGN(const HttpResponse response, co_await Send(asked, until));
-    out.is_done = response.head.is_success();
-    if (out.is_done) co_return out;
     const int status = response.head.status;
     const bool is_gone = status == 404 && condition.kind == Kind::kTag && CodeOf(response) != "NoSuchBucket";
-    if (out.was_conditional && (status == 412 || is_gone)) co_return out;
-    // Servers that refuse what they do not know are asked without it from then on.
-    const bool is_unknown = status == 501 || (status == 400 && CodeOf(response) != "BadDigest");
-    if (is_unknown && out.was_conditional) {
-      out.was_conditional = false;
-      tries_conditional_put_ = false;
-      continue;
+    const bool does_not_hold = form.is_conditional && (status == 412 || is_gone);
+    if (response.head.is_success() || does_not_hold) {
+      if (all.is_conditional && !form.is_conditional) tries_conditional_put_ = false;
+      if (lacks_sha256) {
+        sends_sha256_ = false;
+        sends_md5_ = true;
+      }
+      co_return S3Written{!does_not_hold, form.is_conditional};
     }
-    if (is_unknown && has_checksum) {
-      sends_sha256_ = false;
-      sends_md5_ = true;
-      continue;
-    }
-    co_return ErrorOf(asked, response);
+    if (!MayBeUnknown(response) || i + 1 == forms.size()) co_return ErrorOf(asked, response);
   }
 }
 
@@ -346,30 +359,38 @@ S3Request S3Client::CheckObject() const {
   return put;
 }
 
-/// `put` has been written once.
+Task<S3Client::Answer> S3Client::TryCondition(S3Request put, const char* field, std::string value, Until until) {
+  S3Request asked = put;
+  asked.fields.emplace_back(field, std::move(value));
+  CO_TRY_ASSIGN(const HttpResponse response, co_await Send(asked, until));
+  if (response.head.is_success()) co_return Answer::kWritten;
+  if (response.head.status == 412) co_return Answer::kDoesNotHold;
+  if (!MayBeUnknown(response)) co_return ErrorOf(asked, response);
+  // It was the condition where the same write is taken without it.
+  CO_TRY_ASSIGN(const HttpResponse plain, co_await Send(put, until));
+  if (!plain.head.is_success()) co_return ErrorOf(put, plain);
+  co_return Answer::kUnknown;
+}
+
 Task<void> S3Client::TryConditions(S3Request put, S3Abilities& out, Until until) {
-  S3Request again = put;
-  again.fields.emplace_back("If-None-Match", "*");
-  Result<HttpResponse> absent = co_await Send(again, until);
-  CO_TRY(until.Check());
-  out.has_conditional_put = absent && absent->head.status == 412;
-  again = put;
-  again.fields.emplace_back("If-Match", "\"00000000000000000000000000000000\"");
-  Result<HttpResponse> other = co_await Send(again, until);
-  CO_TRY(until.Check());
-  if (other && other->head.status == 412) {
-    // It must take the right one as well.
+  CO_TRY_ASSIGN(const Answer absent, co_await TryCondition(put, "If-None-Match", "*", until));
+  const std::string nobodys = "\"00000000000000000000000000000000\"";
+  CO_TRY_ASSIGN(const Answer other, co_await TryCondition(put, "If-Match", nobodys, until));
+  bool takes_right_one = false;
+  // Twice: the first may have been done, given the object another tag, and been sent again since its answer was lost.
+  for (int i = 0; i < 2 && other == Answer::kDoesNotHold && !takes_right_one; ++i) {
     S3Request look;
     look.method = "HEAD";
     look.key = put.key;
-    Result<HttpResponse> head = co_await Send(look, until);
-    CO_TRY(until.Check());
-    again = put;
-    again.fields.emplace_back("If-Match", head ? std::string(head->head.Get("etag")) : "");
-    Result<HttpResponse> same = co_await Send(again, until);
-    CO_TRY(until.Check());
-    out.has_conditional_replace = same && same->head.is_success();
+    CO_TRY_ASSIGN(const HttpResponse head, co_await Send(look, until));
+    if (!head.head.is_success()) co_return ErrorOf(look, head);
+    const std::string tag(head.head.Get("etag"));
+    if (tag.empty()) break;
+    CO_TRY_ASSIGN(const Answer same, co_await TryCondition(put, "If-Match", tag, until));
+    takes_right_one = same == Answer::kWritten;
   }
+  out.has_conditional_put = absent == Answer::kDoesNotHold;
+  out.has_conditional_replace = takes_right_one;
   tries_conditional_put_ = out.has_conditional_put;
   has_conditional_put_ = out.has_conditional_put;
   co_return Status();
@@ -380,11 +401,12 @@ Task<S3Abilities> S3Client::CheckConditions(Until until) {
   const S3Request put = CheckObject();
   CO_TRY_ASSIGN(const HttpResponse written, co_await Send(put, until));
   if (!written.head.is_success()) co_return ErrorOf(put, written);
-  CO_TRY(co_await TryConditions(put, out, until));
+  const Status tried = co_await TryConditions(put, out, until);
   S3Request remove;
   remove.method = "DELETE";
   remove.key = put.key;
   SendUnheard(remove);
+  CO_TRY(tried);
   co_return out;
 }
 
@@ -420,11 +442,16 @@ Task<S3Abilities> S3Client::Check(Until until) {
   out.has_ranges = range && range->head.status == 206 && AsText(range->body) == text.substr(6, 6);
   say(out.has_ranges, "ranges", "objects are read in one piece");
 
-  CO_TRY(co_await TryConditions(put, out, until));
-  say(out.has_conditional_put, "conditional writes",
-      "the server is asked before each write whether the object is there");
-  say(out.has_conditional_replace, "conditional replacement",
-      "two who change a record of the index at once may lose what one of them wrote");
+  const Status tried = co_await TryConditions(put, out, until);
+  CO_TRY(until.Check());
+  if (tried) {
+    say(out.has_conditional_put, "conditional writes",
+        "the server is asked before each write whether the object is there");
+    say(out.has_conditional_replace, "conditional replacement",
+        "two who change a record of the index at once may lose what one of them wrote");
+  } else {
+    out.lines.push_back("conditional writes: not known; " + tried.error().message());
+  }
 
   S3Request wrong = put;
   const std::string other = "ingot checks what this server can dO";
@@ -493,8 +520,11 @@ Task<S3Abilities> S3Client::Check(Until until) {
   out.can_delete = removed && removed->head.is_success();
   say(out.can_delete, "delete", why(remove, removed));
 
-  sends_sha256_ = takes_sha256 && (out.checks_sha256 || !out.checks_signed_hash);
-  sends_md5_ = !out.checks_sha256 && !out.checks_signed_hash && out.checks_md5;
+  // Where one of them was not answered, writes go as they did.
+  if (hash && sha256 && md5 && taken) {
+    sends_sha256_ = takes_sha256 && (out.checks_sha256 || !out.checks_signed_hash);
+    sends_md5_ = !out.checks_sha256 && !out.checks_signed_hash && out.checks_md5;
+  }
   co_return out;
 }
 

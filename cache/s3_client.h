@@ -155,8 +155,8 @@ class S3Client {
   /// Tries the server with a small object under PREFIX/checks, which is gone afterwards, and goes by what it found
   /// from then on. Errors are only those of `until`: what does not work is in the answer.
   Task<S3Abilities> Check(Until until);
-  /// The part of Check that is about conditions alone: what a server honours that answered it. kUnavailable: it cannot
-  /// be asked.
+  /// The part of Check that is about conditions alone. An error, of those of Send and ErrorOf, where one of its
+  /// requests was not answered: then nothing is learned.
   Task<S3Abilities> CheckConditions(Until until);
 
   /// "https://host/bucket/prefix (region r, credentials of x)", and the last error.
@@ -174,6 +174,12 @@ class S3Client {
   HttpRequest Signed(const S3Request& request) const;
   /// A small object of no meaning for a check.
   S3Request CheckObject() const;
+  /// What a server says to a write under a condition.
+  enum class Answer : uint8_t { kWritten, kDoesNotHold, kUnknown };
+  /// `put` must be one that is taken without the condition. An error where nobody said anything about the condition:
+  /// nothing is known then.
+  Task<Answer> TryCondition(S3Request put, const char* field, std::string value, Until until);
+  /// `put` has been written once. Learns all or, with an error, nothing.
   Task<void> TryConditions(S3Request put, S3Abilities& out, Until until);
 
   const S3Options options_;
