@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "cache/blob_store.h"
 #include "cache/budget.h"
+#include "cache/s3_check.h"
 #include "cache/s3_client.h"
 
 namespace ingot::cache {
@@ -44,7 +45,7 @@ class S3Blobs final : public BlobStore {
   std::string Describe() const override;
 
   /// S3Client::Check.
-  Task<S3Abilities> Check(Until until) { return client_->Check(std::move(until)); }
+  Task<S3Abilities> Check(Until until) { return CheckS3(*client_, std::move(until)); }
   /// Ends uploads under PREFIX/blobs that nobody finished for upload_age_max. How many those were.
   Task<size_t> SweepUploads(Until until);
   S3Counts counts() const;

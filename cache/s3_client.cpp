@@ -21,7 +21,6 @@ namespace {
 constexpr size_t kListBytesMax = 4u << 20;
 constexpr size_t kNamesOnAPage = 1000;
 constexpr std::chrono::seconds kUnheardMax{10};
-constexpr std::string_view kCheckText = "ingot checks what this server can do";
 
 bool IsUnreserved(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
@@ -34,6 +33,12 @@ std::string_view ActionOf(std::string_view method) {
   if (method == "PUT" || method == "POST") return "s3:PutObject";
   if (method == "DELETE") return "s3:DeleteObject";
   return "s3:GetObject (and s3:ListBucket, without which what is missing looks forbidden)";
+}
+
+std::vector<std::pair<std::string, std::string>> FieldsOfChecksum(Bytes body, bool by_sha256, bool by_md5) {
+  if (by_sha256) return {{"x-amz-checksum-sha256", Base64Of(Sha256Of(body).view())}};
+  if (by_md5) return {{"Content-MD5", Md5Base64(body)}};
+  return {};
 }
 
 }  // namespace
@@ -58,6 +63,10 @@ std::optional<int64_t> TimeOfText(const std::string& text) {
 
 bool MayPass(int status) {
   return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
+}
+
+bool MayBeUnknown(const HttpResponse& response) {
+  return response.head.status == 501 || (response.head.status == 400 && CodeOf(response) != "BadDigest");
 }
 
 std::string CodeOf(const HttpResponse& response) {
@@ -260,43 +269,45 @@ Error S3Client::ErrorOf(const S3Request& asked, const HttpResponse& response) co
 void S3Client::SendUnheard(const S3Request& request) { http_->SendUnheard(Signed(request), kUnheardMax); }
 
 std::vector<std::pair<std::string, std::string>> S3Client::ChecksumFields(Bytes body) const {
-  if (sends_sha256_) return {{"x-amz-checksum-sha256", Base64Of(Sha256Of(body).view())}};
-  if (sends_md5_) return {{"Content-MD5", Md5Base64(body)}};
-  return {};
+  return FieldsOfChecksum(body, sends_sha256_, sends_md5_);
 }
 
 Task<S3Written> S3Client::Put(S3Request request, S3Condition condition, Until until) {
   using Kind = S3Condition::Kind;
   request.method = "PUT";
-  S3Written out;
-  out.was_conditional = condition.kind != Kind::kNone && tries_conditional_put_;
-  while (true) {
+  // Servers that refuse what they do not know are asked without it. What it was is learned from the write that they
+  // take, so nothing from a refusal with another reason. A condition that is known to be honoured is never left out.
+  struct Form {
+    bool is_conditional = false, has_sha256 = false;
+  };
+  const Form all{condition.kind != Kind::kNone && tries_conditional_put_, sends_sha256_};
+  const bool can_leave_condition = all.is_conditional && !has_conditional_put_;
+  std::vector<Form> forms{all};
+  if (can_leave_condition) forms.push_back({false, all.has_sha256});
+  if (all.has_sha256) forms.push_back({all.is_conditional, false});
+  if (can_leave_condition && all.has_sha256) forms.push_back({false, false});
+  for (size_t i = 0;; ++i) {
+    const Form& form = forms[i];
+    const bool lacks_sha256 = all.has_sha256 && !form.has_sha256;
     S3Request asked = request;
-    const auto sums = ChecksumFields(asked.body);
-    const bool has_checksum = !sums.empty() && sends_sha256_;
+    const auto sums = FieldsOfChecksum(asked.body, form.has_sha256, lacks_sha256 || sends_md5_);
     asked.fields.insert(asked.fields.end(), sums.begin(), sums.end());
     asked.fields.emplace_back("Content-Type", "application/octet-stream");
-    if (out.was_conditional && condition.kind == Kind::kAbsent) asked.fields.emplace_back("If-None-Match", "*");
-    if (out.was_conditional && condition.kind == Kind::kTag) asked.fields.emplace_back("If-Match", condition.tag);
+    if (form.is_conditional && condition.kind == Kind::kAbsent) asked.fields.emplace_back("If-None-Match", "*");
+    if (form.is_conditional && condition.kind == Kind::kTag) asked.fields.emplace_back("If-Match", condition.tag);
     CO_TRY_ASSIGN(const HttpResponse response, co_await Send(asked, until));
-    out.is_done = response.head.is_success();
-    if (out.is_done) co_return out;
     const int status = response.head.status;
     const bool is_gone = status == 404 && condition.kind == Kind::kTag && CodeOf(response) != "NoSuchBucket";
-    if (out.was_conditional && (status == 412 || is_gone)) co_return out;
-    // Servers that refuse what they do not know are asked without it from then on.
-    const bool is_unknown = status == 501 || (status == 400 && CodeOf(response) != "BadDigest");
-    if (is_unknown && out.was_conditional) {
-      out.was_conditional = false;
-      tries_conditional_put_ = false;
-      continue;
+    const bool does_not_hold = form.is_conditional && (status == 412 || is_gone);
+    if (response.head.is_success() || does_not_hold) {
+      if (all.is_conditional && !form.is_conditional) tries_conditional_put_ = false;
+      if (lacks_sha256) {
+        sends_sha256_ = false;
+        sends_md5_ = true;
+      }
+      co_return S3Written{!does_not_hold, form.is_conditional};
     }
-    if (is_unknown && has_checksum) {
-      sends_sha256_ = false;
-      sends_md5_ = true;
-      continue;
-    }
-    co_return ErrorOf(asked, response);
+    if (!MayBeUnknown(response) || i + 1 == forms.size()) co_return ErrorOf(asked, response);
   }
 }
 
@@ -333,169 +344,6 @@ std::string S3Client::Describe() const {
   std::string text = fmt::format("s3 {} (region {}, credentials of {})", place_, options_.region, credentials_.source);
   if (!last_error_.empty()) text += "; last error: " + last_error_;
   return text;
-}
-
-S3Request S3Client::CheckObject() const {
-  const auto owner = std::make_shared<const std::string>(kCheckText);
-  S3Request put;
-  put.method = "PUT";
-  put.key = KeyOf(fmt::format("checks/{:016x}", std::random_device()() | uint64_t{std::random_device()()} << 32));
-  put.body = AsBytes(*owner);
-  put.body_owner = owner;
-  put.fields.emplace_back("Content-Type", "application/octet-stream");
-  return put;
-}
-
-/// `put` has been written once.
-Task<void> S3Client::TryConditions(S3Request put, S3Abilities& out, Until until) {
-  S3Request again = put;
-  again.fields.emplace_back("If-None-Match", "*");
-  Result<HttpResponse> absent = co_await Send(again, until);
-  CO_TRY(until.Check());
-  out.has_conditional_put = absent && absent->head.status == 412;
-  again = put;
-  again.fields.emplace_back("If-Match", "\"00000000000000000000000000000000\"");
-  Result<HttpResponse> other = co_await Send(again, until);
-  CO_TRY(until.Check());
-  if (other && other->head.status == 412) {
-    // It must take the right one as well.
-    S3Request look;
-    look.method = "HEAD";
-    look.key = put.key;
-    Result<HttpResponse> head = co_await Send(look, until);
-    CO_TRY(until.Check());
-    again = put;
-    again.fields.emplace_back("If-Match", head ? std::string(head->head.Get("etag")) : "");
-    Result<HttpResponse> same = co_await Send(again, until);
-    CO_TRY(until.Check());
-    out.has_conditional_replace = same && same->head.is_success();
-  }
-  tries_conditional_put_ = out.has_conditional_put;
-  has_conditional_put_ = out.has_conditional_put;
-  co_return Status();
-}
-
-Task<S3Abilities> S3Client::CheckConditions(Until until) {
-  S3Abilities out;
-  const S3Request put = CheckObject();
-  CO_TRY_ASSIGN(const HttpResponse written, co_await Send(put, until));
-  if (!written.head.is_success()) co_return ErrorOf(put, written);
-  CO_TRY(co_await TryConditions(put, out, until));
-  S3Request remove;
-  remove.method = "DELETE";
-  remove.key = put.key;
-  SendUnheard(remove);
-  co_return out;
-}
-
-Task<S3Abilities> S3Client::Check(Until until) {
-  S3Abilities out;
-  const std::string text(kCheckText);
-  const S3Request put = CheckObject();
-  const auto say = [&out](bool holds, const std::string& what, const std::string& otherwise) {
-    out.lines.push_back(holds ? what + ": yes" : what + ": no; " + otherwise);
-  };
-  const auto why = [this](const S3Request& asked, const Result<HttpResponse>& response) {
-    if (!response) return response.error().message();
-    if (response->head.is_success()) return std::string("other bytes came back than were written");
-    return ErrorOf(asked, *response).message();
-  };
-  // Each step: an answer, or the error as words. Only the end of `until` ends the check.
-  Result<HttpResponse> written = co_await Send(put, until);
-  CO_TRY(until.Check());
-  out.can_write = written && written->head.is_success();
-  say(out.can_write, "write", why(put, written));
-  if (!out.can_write) co_return out;
-
-  S3Request get;
-  get.key = put.key;
-  Result<HttpResponse> read = co_await Send(get, until);
-  CO_TRY(until.Check());
-  out.can_read = read && read->head.is_success() && AsText(read->body) == text;
-  say(out.can_read, "read", why(get, read));
-
-  get.fields.emplace_back("Range", "bytes=6-11");
-  Result<HttpResponse> range = co_await Send(get, until);
-  CO_TRY(until.Check());
-  out.has_ranges = range && range->head.status == 206 && AsText(range->body) == text.substr(6, 6);
-  say(out.has_ranges, "ranges", "objects are read in one piece");
-
-  CO_TRY(co_await TryConditions(put, out, until));
-  say(out.has_conditional_put, "conditional writes",
-      "the server is asked before each write whether the object is there");
-  say(out.has_conditional_replace, "conditional replacement",
-      "two who change a record of the index at once may lose what one of them wrote");
-
-  S3Request wrong = put;
-  const std::string other = "ingot checks what this server can dO";
-  wrong.body_sha256 = Sha256Of(AsBytes(other)).ToHex();
-  Result<HttpResponse> hash = co_await Send(wrong, until);
-  CO_TRY(until.Check());
-  out.checks_signed_hash = hash && hash->head.status >= 400 && hash->head.status < 500;
-  wrong = put;
-  wrong.fields.emplace_back("x-amz-checksum-sha256", Base64Of(Sha256Of(AsBytes(other)).view()));
-  Result<HttpResponse> sha256 = co_await Send(wrong, until);
-  CO_TRY(until.Check());
-  out.checks_sha256 = sha256 && sha256->head.status == 400;
-  wrong = put;
-  wrong.fields.emplace_back("Content-MD5", Md5Base64(AsBytes(other)));
-  Result<HttpResponse> md5 = co_await Send(wrong, until);
-  CO_TRY(until.Check());
-  out.checks_md5 = md5 && md5->head.status == 400;
-  // A right one must be taken, or it is of no use.
-  S3Request right = put;
-  right.fields.emplace_back("x-amz-checksum-sha256", Base64Of(Sha256Of(put.body).view()));
-  Result<HttpResponse> taken = co_await Send(right, until);
-  CO_TRY(until.Check());
-  const bool takes_sha256 = taken && taken->head.is_success();
-  out.checks_sha256 = out.checks_sha256 && takes_sha256;
-  out.lines.push_back(fmt::format(
-      "refuses bodies that were damaged on their way: by the signature {}, by x-amz-checksum-sha256 {}, "
-      "by Content-MD5 {}",
-      out.checks_signed_hash ? "yes" : "no", out.checks_sha256 ? "yes" : "no", out.checks_md5 ? "yes" : "no"));
-
-  S3Request upload;
-  upload.method = "POST";
-  upload.key = put.key;
-  upload.query = "uploads=";
-  Result<HttpResponse> begun = co_await Send(upload, until);
-  CO_TRY(until.Check());
-  if (begun && begun->head.is_success()) {
-    const Result<XmlElement> xml = ParseXml(AsText(begun->body));
-    S3Request end;
-    end.method = "DELETE";
-    end.key = put.key;
-    end.query = "uploadId=" + EncodeForUrl(xml ? xml->TextOf("UploadId") : "", false);
-    Result<HttpResponse> ended = co_await Send(end, until);
-    CO_TRY(until.Check());
-    out.has_multipart = ended && ended->head.is_success();
-  }
-  say(out.has_multipart, "uploads in parts",
-      fmt::format("blobs above {} MiB cannot be stored", options_.multipart_bytes_min >> 20));
-
-  S3Request list;
-  list.query = fmt::format("list-type=2&max-keys=1&prefix={}", EncodeForUrl(put.key, false));
-  Result<HttpResponse> listed = co_await Send(list, until);
-  CO_TRY(until.Check());
-  if (listed && listed->head.is_success()) {
-    const Result<XmlElement> xml = ParseXml(AsText(listed->body));
-    out.can_list = xml && std::ranges::any_of(xml->children, [&](const XmlElement& row) {
-                     return row.name == "Contents" && row.TextOf("Key") == put.key;
-                   });
-  }
-  say(out.can_list, "list", "allow s3:ListBucket; what is missing looks forbidden without it");
-
-  S3Request remove;
-  remove.method = "DELETE";
-  remove.key = put.key;
-  Result<HttpResponse> removed = co_await Send(remove, until);
-  CO_TRY(until.Check());
-  out.can_delete = removed && removed->head.is_success();
-  say(out.can_delete, "delete", why(remove, removed));
-
-  sends_sha256_ = takes_sha256 && (out.checks_sha256 || !out.checks_signed_hash);
-  sends_md5_ = !out.checks_sha256 && !out.checks_signed_hash && out.checks_md5;
-  co_return out;
 }
 
 }  // namespace ingot::cache

@@ -57,27 +57,6 @@ struct S3Options {
   size_t corrupt_max = 4096;
 };
 
-/// What a server was seen to do with a small object of ours.
-struct S3Abilities {
-  bool can_write = false;
-  bool can_read = false;
-  bool can_delete = false;
-  bool can_list = false;
-  bool has_ranges = false;
-  bool has_conditional_put = false;      ///< If-None-Match: * is honoured.
-  bool has_conditional_replace = false;  ///< If-Match is honoured by writes.
-  bool has_multipart = false;
-  /// Refuses a body that is not what was announced, said in one of three ways.
-  bool checks_signed_hash = false;
-  bool checks_sha256 = false;
-  bool checks_md5 = false;
-  /// One line each for people; what does not work says why and what to do.
-  std::vector<std::string> lines;
-
-  /// All that Ingot cannot do without.
-  bool is_enough() const { return can_write && can_read && can_delete; }
-};
-
 /// One request to a store.
 struct S3Request {
   std::string method = "GET";
@@ -151,13 +130,12 @@ class S3Client {
   bool sends_sha256() const { return sends_sha256_; }
   bool tries_conditional_put() const { return tries_conditional_put_; }
   bool has_conditional_put() const { return has_conditional_put_; }
-
-  /// Tries the server with a small object under PREFIX/checks, which is gone afterwards, and goes by what it found
-  /// from then on. Errors are only those of `until`: what does not work is in the answer.
-  Task<S3Abilities> Check(Until until);
-  /// The part of Check that is about conditions alone: what a server honours that answered it. kUnavailable: it cannot
-  /// be asked.
-  Task<S3Abilities> CheckConditions(Until until);
+  /// What the server was found to do (s3_check.h): whether it honours conditions, and what of these it checks.
+  void LearnConditions(bool are_honoured) { tries_conditional_put_ = has_conditional_put_ = are_honoured; }
+  void LearnChecksums(bool sha256, bool md5) {
+    sends_sha256_ = sha256;
+    sends_md5_ = md5;
+  }
 
   /// "https://host/bucket/prefix (region r, credentials of x)", and the last error.
   std::string Describe() const;
@@ -172,10 +150,6 @@ class S3Client {
 
   std::string UrlOf(const std::string& key, const std::string& query) const;
   HttpRequest Signed(const S3Request& request) const;
-  /// A small object of no meaning for a check.
-  S3Request CheckObject() const;
-  Task<void> TryConditions(S3Request put, S3Abilities& out, Until until);
-
   const S3Options options_;
   const Environment environment_;
   std::string base_url_;  ///< Up to the bucket, without a slash at its end.
@@ -183,7 +157,7 @@ class S3Client {
   std::unique_ptr<HttpClient> http_;
 
   std::atomic<bool> tries_conditional_put_ = true;
-  std::atomic<bool> has_conditional_put_ = false;  ///< Seen by Check.
+  std::atomic<bool> has_conditional_put_ = false;  ///< Seen by a check.
   std::atomic<bool> sends_sha256_ = true;
   std::atomic<bool> sends_md5_ = false;
 
@@ -195,6 +169,8 @@ class S3Client {
 
 /// Whether an answer of this status may be another one the next time.
 bool MayPass(int status);
+/// Whether the answer to a write may mean that the server does not know a field of it.
+bool MayBeUnknown(const HttpResponse& response);
 /// The code in the body of an answer; empty where it has none.
 std::string CodeOf(const HttpResponse& response);
 /// As signatures want it.

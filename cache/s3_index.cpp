@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "cache/lease_watch.h"
 #include "cache/listing_place.h"
+#include "cache/s3_check.h"
 #include "cache/s3_record.h"
 #include "cache/together.h"
 
@@ -90,7 +91,7 @@ Task<std::vector<Record>> S3Index::Get(std::vector<RecordKey> keys, Until until)
 
 Task<void> S3Index::LearnConditions(Until until) {
   if (has_learned_) co_return Status();
-  CO_TRY_ASSIGN(const S3Abilities able, co_await client_->CheckConditions(until));
+  CO_TRY_ASSIGN(const S3Abilities able, co_await CheckS3Conditions(*client_, until));
   creates_by_condition_ = able.has_conditional_put;
   replaces_by_condition_ = able.has_conditional_put && able.has_conditional_replace;
   if (!has_learned_.exchange(true) && !replaces_by_condition_) {

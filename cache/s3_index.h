@@ -99,7 +99,8 @@ class S3Index final : public Index {
   /// What stands in front of the value; all of it where `is_whole`.
   Task<Found> Read(RecordKey key, bool is_whole, Until until);
   Found Decode(const RecordKey& key, Bytes bytes, bool is_whole) const;
-  /// Whether the server honours conditions: found out once.
+  /// Whether the server honours conditions: found out once, and by its answers alone. A write that could not find out
+  /// fails, since without a condition it might take another's place; the next asks again.
   Task<void> LearnConditions(Until until);
   /// Replaces an object that is as `found`, by bytes that say `version` (0: that it is deleted). False: it is not as
   /// `found` any more.

@@ -238,6 +238,56 @@ TEST_F(S3IndexTest, WithoutConditionsALostRaceLosesAWriteAndMixesNone) {
   EXPECT_THAT(a->Describe(), ::testing::HasSubstr("no conditional writes"));
 }
 
+/// What is no answer to the question, at any of the requests that ask it.
+TEST_F(S3IndexTest, LearnsAboutConditionsFromAnswersAlone) {
+  struct Problem {
+    Fault fault = Fault::kStatus;
+    int status = 0;
+    const char* code = "";
+  };
+  for (const Problem& problem :
+       {Problem{Fault::kRefuse}, Problem{Fault::kStatus, 503, "SlowDown"},
+        Problem{Fault::kStatus, 500, "InternalError"}, Problem{Fault::kStatus, 403, "AccessDenied"},
+        Problem{Fault::kStatus, 400, "ExpiredToken"}}) {
+    int failed = 0;
+    while (true) {
+      SCOPED_TRACE(problem.code + std::to_string(failed));
+      const RecordKey key = KeyOf(problem.code + std::to_string(failed));
+      const auto index = OpenIndex(server_, std::make_shared<LeaseTable>());
+      server_.Fail({.fault = problem.fault,
+                    .contains = "/checks/",
+                    .skip = failed,
+                    .times = 1000,
+                    .status = problem.status,
+                    .code = problem.code});
+      const auto written = Set(*index, key, 0, "one");
+      server_.Recover();
+      if (written) break;
+      EXPECT_EQ(written.error().code(), Code::kUnavailable);
+      EXPECT_FALSE(Get(*index_, key).exists()) << "written without knowing whether a condition would be honoured";
+      ASSERT_TRUE(Set(*index, key, 0, "one"));
+      EXPECT_THAT(index->Describe(), ::testing::Not(::testing::HasSubstr("no conditional writes")));
+      ++failed;
+    }
+    EXPECT_GE(failed, 5) << "a write, one where nothing must be, one over another tag, a look, one over the tag";
+  }
+}
+
+/// A server that honours conditions may refuse a write for a reason of its own: it is not done without the condition.
+TEST_F(S3IndexTest, AConditionThatIsHonouredIsNeverLeftOut) {
+  const RecordKey key = KeyOf("a");
+  const auto first = Set(*index_, key, 0, "one");
+  ASSERT_TRUE(first);
+  server_.Fail({.method = "PUT", .contains = "/records/", .times = 2, .status = 400, .code = "ExpiredToken"});
+  // With and without a checksum; a third would be taken.
+  const auto refused = Set(*index_, key, *first, "two");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Code::kUnavailable);
+  EXPECT_EQ(Get(*index_, key).value, Text("one"));
+  server_.Recover();
+  EXPECT_NE(*Set(*index_, key, *first, "two"), 0u);
+}
+
 TEST_F(S3IndexTest, LeasesHoldOnOneMachine) {
   const auto elsewhere = OpenIndex(server_, std::make_shared<LeaseTable>());
   const Digest key = DigestOf("work");

@@ -15,6 +15,7 @@
 #include "cache/local_index.h"
 #include "cache/memory_store.h"
 #include "cache/remote_url.h"
+#include "cache/s3_check.h"
 #include "daemon/check_serve.h"
 #include "daemon/serve.h"
 #include "daemon/tiers.h"
@@ -81,7 +82,7 @@ void CheckBlobs(const Config& config, const std::string& place, const Digest& id
   if (!cache::RemoteUrl::Is(place)) {
     const auto store = cache::S3Client::Open(S3OptionsOf(config, place), cache::ProcessEnvironment);
     if (!store) return checks.AddError("cluster blobs", store.error());
-    const auto abilities = Run(pool, (*store)->Check(until));
+    const auto abilities = Run(pool, cache::CheckS3(**store, until));
     if (!abilities) return checks.AddError("cluster blobs", abilities.error());
     checks.Add("cluster blobs", abilities->is_enough(), (*store)->Describe());
     for (const std::string& line : abilities->lines) checks.Add("", abilities->is_enough(), line);

@@ -48,6 +48,19 @@ bool Unpack(Bytes bytes, Object& into) {
   return true;
 }
 
+/// Whether `variants` say all that a variant says: what is no variant says nothing.
+bool AddsNothing(Bytes variant, const std::vector<std::unique_ptr<proto::SignedVariantT>>& variants,
+                 const Config& config) {
+  proto::StoredVariantT one;
+  if (!Unpack<proto::StoredVariant>(variant, one)) return true;
+  proto::EntryRecordT said;
+  for (const auto& other : variants) {
+    proto::StoredVariantT stored;
+    if (Unpack<proto::StoredVariant>(other->variant, stored)) MergeVariant(said, stored, config);
+  }
+  return !MergeVariant(said, one, config);
+}
+
 }  // namespace
 
 cache::BreakerLimits BreakerLimitsOf(const Config& config) {
@@ -331,6 +344,7 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
   std::vector<RecordKey> names = {{Table::kEntries, entry->digest}};
   CO_TRY_ASSIGN(const std::vector<Record> known,
                 co_await By(index_, parts_.index->Get(std::move(names), IndexCall(until))));
+  if (known.front().exists()) IsThere(entry->digest);
   const auto* said = known.front().exists() ? proto::ReadMessage<proto::ClusterEntry>(known.front().value) : nullptr;
   // Of many machines that were waiting for one compile, the first says what it came to.
   if (said != nullptr && IsSaid(*said, *entry)) co_return Status();
@@ -380,10 +394,11 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
     shared.key = std::make_unique<proto::EntryKeyT>();
     const Buffer record_bytes = proto::PackMessage<proto::EntryRecord>(entry->record);
     proto::ReadMessage<proto::EntryRecord>(record_bytes)->key()->UnPackTo(shared.key.get());
-    // What this machine said before is replaced by what it says now; what others say stays beside it.
+    // What this machine said before is replaced by what it says now. What others say stays beside it, those included
+    // who sign with the same key.
     std::erase_if(shared.variants, [&](const auto& one) {
       const auto envelope = cache::DecodeEnvelope(one->envelope);
-      return !envelope || envelope->key == self;
+      return !envelope || (envelope->key == self && AddsNothing(one->variant, ours, config_));
     });
     for (const auto& one : ours) shared.variants.push_back(std::make_unique<proto::SignedVariantT>(*one));
     while (shared.variants.size() > config_.cluster_variants_max) shared.variants.erase(shared.variants.begin());
@@ -396,8 +411,14 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
                                                                   std::move(facts), IndexCall(until))));
     if (version != 0) break;
   }
+  IsThere(entry->digest);
   GlobalMetrics().Add(Counter::cluster_writes);
   co_return Status();
+}
+
+void Cluster::IsThere(const Digest& entry) {
+  MutexLock lock(mutex_);
+  missed_.Erase(entry);
 }
 
 Task<proto::JobManifestT> Cluster::FetchJob(Digest name, Until until) {

@@ -83,7 +83,8 @@ class Cluster {
   /// Publishes what a compile came to; a record of others that says the same stays.
   Task<void> PublishGraph(Digest graph_key, proto::GraphRecordT record, std::string identity, std::string target,
                           Until until);
-  /// Publishes the variants of a local entry, merged with what is there; nothing where others have said as much.
+  /// Publishes the variants of a local entry, merged with what is there, by whatever key; nothing where others have
+  /// said as much.
   Task<void> PublishEntry(EntryRef entry, std::string identity, std::string target, Until until);
 
   /// What others know of a job, and adding to it; false: it was known.
@@ -131,6 +132,8 @@ class Cluster {
   Task<bool> TakeEntry(Digest digest, const proto::ClusterEntry& shared, Until until);
   /// Whether keys that are trusted have said already all that an entry says.
   bool IsSaid(const proto::ClusterEntry& shared, const Entry& entry) const;
+  /// Others may have added to an entry that nobody had a while ago.
+  void IsThere(const Digest& entry);
   Task<void> PutBlob(Digest digest, double cost_s, Until until);
 
   const Config& config_;

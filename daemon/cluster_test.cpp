@@ -89,6 +89,57 @@ TEST_F(ClusterTest, ATierThatIsAwayOrSilentCostsItsTimeAndIsLeftAlone) {
   EXPECT_TRUE(b->client().Lookup(*MakeKey("f3"))->reply.found);
 }
 
+/// Of one entry that machines add to, by one key, as those of a fleet have it, or each by its own.
+TEST_F(ClusterTest, WhatEachMachineAddsToAnEntryStays) {
+  const cache::SigningKey other = std::move(cache::SigningKey::Generate("other")).value();
+  WriteTrustOf({key_.get(), &other});
+  for (const bool is_one_key : {true, false}) {
+    const std::string function = is_one_key ? "f" : "g";
+    const auto graph = [&](int which) { return "graph " + function + std::to_string(which) + " 4"; };
+    const auto compile = [&](Machine& machine, int which) {
+      proto::CompileT request = MakeCompile(function, graph(which));
+      AddDependency(request, "value", "steps", static_cast<uint64_t>(which));
+      ASSERT_TRUE(machine.client().Compile(request));
+      WaitFor([&] { return machine.core().sharing.unsent() == 0; });
+    };
+    const auto variants = [&](Machine& machine) {
+      const auto found = machine.client().Lookup(*MakeKey(function), -1, /*again=*/true);
+      return found ? found->reply.variants.size() : 0;
+    };
+    const auto a = Start(function + "a"), b = StartWith(function + "b", is_one_key ? key_.get() : &other);
+    compile(*a, 2);
+    EXPECT_EQ(variants(*b), 1u);
+    compile(*b, 3);
+    compile(*a, 4);
+    // It has not heard of the fourth, and says the second again, and more.
+    compile(*b, 5);
+    EXPECT_EQ(variants(*Start(function + "c", /*may_sign=*/false)), 4u) << is_one_key;
+    EXPECT_EQ(variants(*a), 4u) << is_one_key;
+    EXPECT_EQ(variants(*b), 4u) << is_one_key;
+    // The same once more adds nothing.
+    const uint64_t writes = Count(Counter::cluster_writes);
+    compile(*a, 4);
+    EXPECT_EQ(Count(Counter::cluster_writes), writes);
+  }
+}
+
+TEST_F(ClusterTest, WhatNobodyHadIsAskedForAgainOnceItIsThere) {
+  adjust_ = [](Config& config) { config.cluster_miss_ms = 3'600'000; };
+  const auto a = Start("a"), b = Start("b");
+  EXPECT_FALSE(a->client().Lookup(*MakeKey("f"))->reply.found);
+  const auto compile = [&](Machine& machine, int which) {
+    proto::CompileT request = MakeCompile("f", "graph f" + std::to_string(which) + " 4");
+    AddDependency(request, "value", "steps", static_cast<uint64_t>(which));
+    ASSERT_TRUE(machine.client().Compile(request));
+    WaitFor([&] { return machine.core().sharing.unsent() == 0; });
+  };
+  compile(*a, 2);
+  compile(*b, 3);
+  const auto found = a->client().Lookup(*MakeKey("f"), -1, /*again=*/true);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->reply.variants.size(), 2u);
+}
+
 TEST_F(ClusterTest, AnEntryThatIsNotTakenKeepsNothingElseBackAndIsGivenUp) {
   const auto a = Start("a");
   const Digest poison = ToKey(*MakeKey("poison")).ToDigest();

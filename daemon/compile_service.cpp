@@ -208,6 +208,8 @@ Task<std::optional<Reply>> CompileService::ServeStored(Request& request) {
     const Result<EntryRef> entry =
         co_await core_.entries.ChangeStored(request.entry_digest, std::move(change), request.until);
     if (!entry) co_return std::optional<Reply>();
+    // What this recording depended on others may not know.
+    core_.sharing.Offer(request.entry_digest);
     GlobalMetrics().Add(Counter::graph_hits);
     CO_TRY_ASSIGN(Reply reply,
                   co_await Answer(request, *entry, request.graph, variant.kind, proto::Outcome::GraphHit, 0));

@@ -74,6 +74,8 @@ class Opener {
     }
     cache::RedisIndexOptions options;
     options.url = place;
+    options.client.connect_max = OfConnection(options.client.connect_max);
+    options.client.silence_max = OfConnection(options.client.silence_max);
     TRY_ASSIGN(std::shared_ptr<cache::RedisIndex> server, cache::RedisIndex::Open(io_, std::move(options)));
     std::string name = server->name();
     return cache::IndexShard{std::move(name), std::move(server)};
@@ -99,9 +101,16 @@ class Opener {
     return endpoint + "/" + config_.cluster_blobs_bucket;
   }
 
+  /// Where calls may take long, their connection is not given up before they are.
+  std::chrono::milliseconds OfConnection(std::chrono::milliseconds usual) const {
+    return std::max(usual, std::chrono::milliseconds(config_.cluster_index_ms_max));
+  }
+
   Result<std::shared_ptr<cache::RemoteClient>> ClientOf(const cache::RemoteUrl& url, size_t connections) const {
     cache::RemoteClientOptions options;
     options.url = url;
+    options.connect_max = OfConnection(options.connect_max);
+    options.silence_max = OfConnection(options.silence_max);
     options.url.place.ca_file = config_.cluster_ca;
     options.url.place.cert_file = config_.cluster_certificate;
     options.url.place.key_file = config_.cluster_certificate_key;

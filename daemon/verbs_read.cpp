@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "base/metrics.h"
 #include "daemon/convert.h"
 #include "daemon/verbs.h"
@@ -355,6 +356,7 @@ Task<Json> ConfigVerb(const VerbCall& call) {
 }
 
 Task<Json> LogVerb(const VerbCall& call) {
+  FlushLog();  // Debug lines wait for company.
   co_return Json{{"file", call.core.config.log_file}, {"level", call.core.config.log_level}};
 }
 

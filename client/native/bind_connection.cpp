@@ -291,13 +291,9 @@ void BindConnection(py::module_& m) {
            py::arg("dependencies"), py::arg("dynamic"), py::arg("rejected"), py::arg("deadline_ms"),
            py::arg("range") = "", py::arg("range_degree") = 0, py::arg("prove_only") = false,
            py::arg("gears") = std::vector<int64_t>(), py::arg("sibling") = py::bytes(),
-<<<<<<< HEAD
-           py::arg("eager_numerics") = false, py::arg("progress") = "", py::arg("patterns") = Patterns())
-      .def("fetch", FetchArtifact, py::arg("digest"), py::arg("deadline_ms") = -1)
-=======
            py::arg("eager_numerics") = false, py::arg("progress") = "", py::arg("patterns") = Patterns(),
            py::arg("sequence_parallel") = SequenceParallel())
->>>>>>> w2
+      .def("fetch", FetchArtifact, py::arg("digest"), py::arg("deadline_ms") = -1)
       .def("query", Query, py::arg("verb"), py::arg("json") = "{}", py::arg("deadline_ms") = -1)
       .def_property_readonly("daemon_pid", &Connection::daemon_pid);
 }

@@ -6,7 +6,7 @@
 #include "client/lib/program.h"
 #include "client/native/arguments.h"
 #include "client/native/bindings.h"
-#include "client/native/call_site.h"
+#include "client/native/call_counters.h"
 #include "client/native/code_digest.h"
 #include "client/native/dataclass_fields.h"
 #include "client/native/live_groups.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/call_site.h"
 
-#include <ATen/core/grad_mode.h>
-#include <c10/core/InferenceMode.h>
 #include <structmember.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
@@ -17,18 +15,14 @@
 #include "client/native/arguments.h"
 #include "client/native/ballot.h"
 #include "client/native/bindings.h"
+#include "client/native/call_counters.h"
+#include "client/native/call_frame.h"
 #include "client/native/compiled.h"
 #include "client/native/drop_error.h"
 #include "client/native/unserved_calls.h"
 #include "client/native/variant_table.h"
-#include "client/native/without_gil.h"
 
 namespace ingot::client {
-
-CallCounters& Counters() {
-  static CallCounters counters;
-  return counters;
-}
 
 namespace {
 
@@ -45,7 +39,6 @@ struct CallSite {
   CompiledObject base;
   PyObject* owner;   ///< the Python engine behind it
   VariantTable variants;
-  std::vector<std::shared_ptr<const Standing>> standings;  ///< for the next objects: variants of others may be gone
   std::unordered_map<std::string, Retries> refused;  ///< shapes that run eagerly for good
   std::unordered_map<std::string, PythonRef> in_pieces;  ///< of refused shapes: what is called in the target's place
   std::unordered_set<std::string> waiting;  ///< shapes for which a variant of other sizes is on its way
@@ -57,45 +50,6 @@ struct CallSite {
   std::unique_ptr<const Agreement> agreement;  ///< its ranks run the same, or all run eagerly
 
   bool VerifiesNext() const { return verify_every != 0 && (served + 1) % verify_every == 0; }
-};
-
-constexpr size_t kSymbolsMax = 64;
-/// Bound variants of one shape; more come only from ever new object arguments, the oldest go.
-constexpr size_t kBoundMax = 64;
-
-/// Buffers of one running call; calls nest (a compiled function inside another's eager run).
-struct Frame {
-  Arguments arguments;
-  RunInputs inputs;
-  std::vector<at::Tensor> outputs;
-  std::vector<at::Tensor> held;  ///< the inputs, while the GIL is released
-  std::string why;
-  bool busy = false;
-};
-
-class FrameLease {
- public:
-  FrameLease() {
-    static thread_local Frame frame;
-    if (frame.busy) {
-      own_ = std::make_unique<Frame>();
-      frame_ = own_.get();
-    } else {
-      frame_ = &frame;
-    }
-    frame_->busy = true;
-  }
-  ~FrameLease() {
-    frame_->outputs.clear();
-    frame_->held.clear();
-    frame_->inputs.Clear();
-    frame_->busy = false;
-  }
-  Frame* operator->() { return frame_; }
-
- private:
-  Frame* frame_;
-  std::unique_ptr<Frame> own_;
 };
 
 PyObject* CallTarget(CallSite* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -117,31 +71,6 @@ PyObject* CallMiss(CallSite* self, const std::string& reason, PyObject* const* a
   return result;
 }
 
-/// Whether a run lasts long enough that giving up the GIL pays: operators of ATen may do anything, products read
-/// weights of any size, loops as many elements as they are given (these take several microseconds).
-bool IsLong(const BoundVariant& variant, const at::Tensor* const* inputs, size_t count) {
-  constexpr int64_t kElementsMin = 1 << 14;
-  const auto is_large = [](const at::Tensor* input) { return input->numel() >= kElementsMin; };
-  return variant.heavy() || std::any_of(inputs, inputs + count, is_large);
-}
-
-RunOutcome RunVariant(BoundVariant& variant, Frame& frame, bool check_values, Ballot* ballot) {
-  const at::Tensor* const* inputs = frame.inputs.tensors.data();
-  const size_t count = frame.inputs.tensors.size();
-  std::function<bool()> consent;
-  if (ballot != nullptr) consent = [&] { return ballot->Cast(variant.number()); };
-  if (ballot == nullptr && !IsLong(variant, inputs, count))
-    return variant.program().Run(inputs, count, frame.outputs, frame.why, check_values);
-  // Another thread may take a tensor out of an argument's container meanwhile.
-  frame.held.assign(count, at::Tensor());
-  for (size_t i = 0; i < count; ++i) {
-    frame.held[i] = *inputs[i];
-    frame.inputs.tensors[i] = &frame.held[i];
-  }
-  const WithoutGil released;
-  return variant.program().Run(inputs, count, frame.outputs, frame.why, check_values, consent);
-}
-
 /// Answers a call natively and eagerly: `owner._verify(program, args, kwargs)`.
 PyObject* CallVerify(CallSite* self, const std::shared_ptr<Program>& program, PyObject* const* args, size_t count,
                      PyObject* kwnames) {
@@ -155,99 +84,6 @@ PyObject* CallVerify(CallSite* self, const std::shared_ptr<Program>& program, Py
   }
   return PyObject_CallMethod(self->owner, "_verify", "(OOO)", py::cast(program).ptr(), positional.ptr(),
                              keywords.ptr());
-}
-
-/// Tries the variants of this shape. Null without a Python error: nothing could serve, and
-/// `reason` says why; or it is this call's turn to be verified, and `verified` is set to the
-/// program that would have served it. No turn: `verified` is null.
-PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& frame, std::string& reason,
-                std::shared_ptr<Program>* verified, Ballot* ballot) {
-  const Arguments& arguments = frame.arguments;
-  int64_t symbols[kSymbolsMax];
-  // Looking everything up again helps where no variant fits this state; one that fits and lacks the
-  // size wants a recording.
-  // A value that was another says more than the sizes of the variants behind it.
-  bool fits_state = false, fits_sizes = false;
-  const auto fails_for_state = [&](const char* why) {
-    if (!fits_state) reason = why;
-  };
-  for (size_t i = 0; i < variants.size(); ++i) {
-    // A copy: another thread may change the table while the GIL is released.
-    const std::shared_ptr<BoundVariant> variant = variants[i];
-    Program& program = variant->program();
-    if (!variant->ObjectsMatch(arguments.objects)) {
-      fails_for_state("objects");
-      continue;
-    }
-    if (variant->ChangesAny(arguments.parts)) {
-      reason = "unsupported:changed-argument";
-      return nullptr;
-    }
-    const bool asks = variant->policy().Asks();
-    if (asks && !variant->StateHolds()) {
-      fails_for_state("stale");
-      continue;
-    }
-    RunInputs& inputs = frame.inputs;
-    inputs.Clear();
-    inputs.tensors = arguments.tensors;
-    if (!variant->Fetch(arguments.objects, inputs)) {
-      fails_for_state("stale");
-      continue;
-    }
-    fits_state = true;
-    if (program.symbol_count() > kSymbolsMax ||
-        !program.Accepts(inputs.tensors.data(), inputs.tensors.size(), symbols)) {
-      if (!fits_sizes) reason = "guard";
-      continue;
-    }
-    if (!variant->IsProven(symbols, program.symbol_count())) {
-      if (!fits_sizes) reason = "unproven";
-      continue;
-    }
-    if (at::GradMode::is_enabled() && variant->AnyWeightIsTracked()) {
-      reason = "unsupported:requires-grad";
-      return nullptr;
-    }
-    if (verified != nullptr && variant->verifiable()) {
-      *verified = variant->shared_program();
-      return nullptr;
-    }
-    if (verified != nullptr) Counters().verify_skipped.fetch_add(1, std::memory_order_relaxed);
-    std::optional<at::NoGradGuard> without_gradients;
-    std::optional<c10::InferenceMode> in_inference;
-    if (variant->makes_inference()) {
-      in_inference.emplace();
-    } else if (variant->turns_gradients_off()) {
-      without_gradients.emplace();
-    }
-    switch (RunVariant(*variant, frame, asks, ballot)) {
-      case RunOutcome::kServed:
-        Counters().native_calls.fetch_add(1, std::memory_order_relaxed);
-        if (asks) {
-          variant->policy().Passed();
-        } else {
-          Counters().skipped_watches.fetch_add(1, std::memory_order_relaxed);
-        }
-        if (i > 0 && i < variants.size() && variants[i] == variant) std::swap(variants[0], variants[i]);
-        return variant->outputs().Build(frame.outputs, frame.inputs.tensors);
-      case RunOutcome::kGuardFailed: reason = "guard"; break;
-      case RunOutcome::kWeightChanged: reason = "stale"; break;
-      case RunOutcome::kValueGuardFailed:
-        Counters().value_guard_failures.fetch_add(1, std::memory_order_relaxed);
-        reason = "value:" + frame.why;
-        fits_sizes = true;
-        break;
-      case RunOutcome::kDissent: reason = "ranks"; return nullptr;
-      case RunOutcome::kFailedAfterWrite: SetPythonError(HalfDone(frame.why)); return nullptr;
-      case RunOutcome::kFailed:
-        Counters().failures.fetch_add(1, std::memory_order_relaxed);
-        reason = "failed:" + frame.why;
-        return nullptr;
-    }
-  }
-  if (reason == "guard") Counters().guard_failures.fetch_add(1, std::memory_order_relaxed);
-  return nullptr;
 }
 
 /// While an outer function is being recorded or traced (or any mode watches the dispatcher), the
@@ -265,22 +101,22 @@ Retries* RetriesOf(CallSite* self, const std::string& shape) {
 }
 
 /// Null without a Python error: nothing could serve the call, and `reason` says why.
-PyObject* Attempt(CallSite* self, Frame& frame, PyObject* const* args, size_t count, PyObject* kwnames,
+PyObject* Attempt(CallSite* self, CallFrame& frame, PyObject* const* args, size_t count, PyObject* kwnames,
                   std::string& reason, Ballot* ballot = nullptr) {
   Flatten(args, count, kwnames, nullptr, false, &self->varying, frame.arguments);
   if (frame.arguments.unsupported != nullptr) {
     reason = std::string("unsupported:") + frame.arguments.unsupported;
     return nullptr;
   }
-  const auto it = self->variants.find(frame.arguments.shape);
-  if (it == self->variants.end() || it->second.empty()) return nullptr;
+  VariantTable::Variants* const variants = self->variants.Of(frame.arguments.shape);
+  if (variants == nullptr) return nullptr;
   if (Retries* retries = RetriesOf(self, frame.arguments.shape); retries != nullptr && !retries->IsTurn()) {
     retries->Note(false);
     return nullptr;
   }
   std::shared_ptr<Program> verified;
   const bool verifies = ballot == nullptr && self->VerifiesNext();
-  PyObject* result = Serve(it->second, frame, reason, verifies ? &verified : nullptr, ballot);
+  PyObject* result = frame.Serve(*variants, reason, verifies ? &verified : nullptr, ballot);
   // Looked for again: another thread may have emptied the table meanwhile.
   if (Retries* retries = RetriesOf(self, frame.arguments.shape)) retries->Note(result != nullptr);
   if (result != nullptr || verified != nullptr) ++self->served;
@@ -297,7 +133,7 @@ PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
     std::string reason = "new";
     std::optional<Ballot> ballot;
     if (self->agreement != nullptr) ballot.emplace(*self->agreement);
-    PyObject* result = Attempt(self, *frame.operator->(), args, count, kwnames, reason, ballot ? &*ballot : nullptr);
+    PyObject* result = Attempt(self, *frame, args, count, kwnames, reason, ballot ? &*ballot : nullptr);
     if (result != nullptr || PyErr_Occurred()) return result;
     if (ballot && !ballot->is_cast) {
       const WithoutGil released;
@@ -351,7 +187,6 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   self->served = 0;
   self->passed_over = 0;
   new (&self->variants) VariantTable();
-  new (&self->standings) decltype(self->standings)();
   new (&self->refused) std::unordered_map<std::string, Retries>();
   new (&self->waiting) std::unordered_set<std::string>();
   new (&self->in_pieces) decltype(self->in_pieces)();
@@ -365,7 +200,6 @@ void Dealloc(PyObject* object) {
   PyObject_GC_UnTrack(object);
   if (self->base.weakrefs != nullptr) PyObject_ClearWeakRefs(object);
   self->variants.~VariantTable();
-  std::destroy_at(&self->standings);
   std::destroy_at(&self->refused);
   std::destroy_at(&self->waiting);
   std::destroy_at(&self->in_pieces);
@@ -380,29 +214,13 @@ int Traverse(PyObject* object, visitproc visit, void* arg) {
   auto* self = reinterpret_cast<CallSite*>(object);
   Py_VISIT(self->base.target);
   Py_VISIT(self->owner);
-  std::unordered_map<const Standing*, long> owners;
-  for (const auto& [shape, variants] : self->variants) {
-    for (const auto& variant : variants) {
-      // A call that runs it holds it too, and what it holds is in use.
-      if (variant.use_count() > 1) continue;
-      if (const int stop = variant->Traverse(visit, arg)) return stop;
-      ++owners[variant->standing().get()];
-    }
-  }
   for (const auto& [shape, pieces] : self->in_pieces) Py_VISIT(pieces.get());
-  for (const auto& standing : self->standings) {
-    if (standing.use_count() != owners[standing.get()] + 1) continue;
-    if (const int stop = standing->Traverse(visit, arg)) return stop;
-  }
-  return 0;
+  return self->variants.Traverse(visit, arg);
 }
 
 int Clear(PyObject* object) {
   auto* self = reinterpret_cast<CallSite*>(object);
-  VariantTable gone;
-  gone.swap(self->variants);
-  decltype(self->standings) released;
-  released.swap(self->standings);
+  self->variants.Clear();
   decltype(self->in_pieces) pieces;
   pieces.swap(self->in_pieces);
   Py_CLEAR(self->owner);
@@ -459,70 +277,7 @@ PyObject* Repr(PyObject* object) {
   return PyUnicode_FromFormat("ingot.compile(%R)", reinterpret_cast<CallSite*>(object)->base.target);
 }
 
-std::vector<int64_t> Integers(PyObject* sequence) {
-  return pybind11::reinterpret_borrow<pybind11::object>(sequence).cast<std::vector<int64_t>>();
-}
-
-/// Fills a variant from what Python resolved; throws on a wrong type.
-std::shared_ptr<BoundVariant> MakeVariant(const pybind11::dict& parts) {
-  namespace py = pybind11;
-  auto program = parts["program"].cast<std::shared_ptr<Program>>();
-  auto outputs = OutputTree::Parse(parts["outputs"].ptr(), parts["leaf_count"].cast<size_t>(),
-                                   parts["input_count"].cast<size_t>());
-  if (!outputs) throw std::invalid_argument(outputs.error().message());
-  auto variant = std::make_shared<BoundVariant>(std::move(program), std::move(outputs).value());
-  variant->set_watch(parts["watch"].cast<std::shared_ptr<Watch>>());
-  variant->set_standing(parts["standing"].cast<std::shared_ptr<Standing>>());
-  for (py::handle object : parts["objects"]) BoundVariant::AddObject(variant, object.ptr());
-  const PathReader reader(NamedRoots(parts["roots"].cast<py::dict>()));
-  const auto path_of = [&](py::handle text) {
-    auto path = ObjectPath::Parse(text.cast<std::string>(), reader);
-    if (!path) throw std::invalid_argument(path.error().message());
-    return std::move(path).value();
-  };
-  for (py::handle object : parts["changes"]) variant->AddChanged(object.ptr());
-  for (py::handle fetch : parts["fetches"]) variant->AddFetch(path_of(fetch));
-  for (py::handle pair : parts["same"]) {
-    const auto [one, other] = pair.cast<std::pair<py::object, py::object>>();
-    variant->AddSame(path_of(one), path_of(other));
-  }
-  for (py::handle weight : parts["weights"]) variant->AddWeight(THPVariable_Unpack(weight.ptr()));
-  variant->set_makes_inference(parts["makes_inference"].cast<bool>());
-  variant->set_untracked(parts["untracked"].cast<std::vector<int64_t>>());
-  for (py::handle symbols : parts["proven"]) variant->AddProven(Integers(symbols.ptr()));
-  variant->set_heavy(parts["heavy"].cast<bool>());
-  auto policy = GuardPolicy::Parse(parts["guards"].cast<std::string>());
-  if (!policy) throw std::invalid_argument(policy.error().message());
-  variant->set_policy(*policy);
-  auto range = guards::Ranges::Parse(parts["range"].cast<std::string>());
-  if (!range) throw std::invalid_argument(range.error().message());
-  variant->set_range(std::move(range).value());
-  variant->set_verifiable(parts["verifiable"].cast<bool>());
-  variant->set_number(parts["number"].cast<int64_t>());
-  return variant;
-}
-
-/// Moves the variants that `is_out` names out of a table. They go when the table is whole again: what a variant lets
-/// go may give up the GIL (a tensor does), and another thread then looks at the table.
-template <typename F>
-void TakeOut(std::vector<std::shared_ptr<BoundVariant>>& from, std::vector<std::shared_ptr<BoundVariant>>& out,
-             F is_out) {
-  std::vector<std::shared_ptr<BoundVariant>> kept, gone;
-  for (const auto& variant : from) (is_out(*variant) ? gone : kept).push_back(variant);
-  from.swap(kept);
-  out.insert(out.end(), gone.begin(), gone.end());
-}
-
-/// Keeps what a variant relies on of the process. What nobody can rely on any more goes when the list is whole again.
-void Keep(CallSite* self, const std::shared_ptr<const Standing>& standing) {
-  std::vector<std::shared_ptr<const Standing>> kept{standing}, gone;
-  for (const auto& one : self->standings) {
-    if (one == standing) continue;
-    const bool is_used = one.use_count() > 1;
-    (is_used || (kept.size() < kBoundMax && one->is_reusable() && one->Holds()) ? kept : gone).push_back(one);
-  }
-  self->standings.swap(kept);
-}
+std::string TextOf(PyObject* bytes) { return {PyBytes_AS_STRING(bytes), static_cast<size_t>(PyBytes_GET_SIZE(bytes))}; }
 
 /// install(shape, parts): adds a variant in front; returns how many the shape has.
 PyObject* Install(PyObject* object, PyObject* args) {
@@ -530,16 +285,7 @@ PyObject* Install(PyObject* object, PyObject* args) {
   PyObject *shape, *parts;
   if (!PyArg_ParseTuple(args, "SO!", &shape, &PyDict_Type, &parts)) return nullptr;
   try {
-    auto variant = MakeVariant(pybind11::reinterpret_borrow<pybind11::dict>(parts));
-    Keep(self, variant->standing());
-    auto& variants = self->variants[std::string(PyBytes_AS_STRING(shape), PyBytes_GET_SIZE(shape))];
-    variants.insert(variants.begin(), std::move(variant));
-    std::shared_ptr<BoundVariant> dropped;
-    if (variants.size() > kBoundMax) {
-      dropped = std::move(variants.back());
-      variants.pop_back();
-    }
-    return PyLong_FromSize_t(variants.size());
+    return PyLong_FromSize_t(self->variants.Install(TextOf(shape), BoundVariant::Of(parts)));
   } catch (pybind11::error_already_set& e) {
     e.restore();
   } catch (const std::exception& e) {
@@ -553,11 +299,7 @@ PyObject* Remove(PyObject* object, PyObject* handle) {
   auto* self = reinterpret_cast<CallSite*>(object);
   try {
     auto program = pybind11::handle(handle).cast<std::shared_ptr<Program>>();
-    std::vector<std::shared_ptr<BoundVariant>> removed;
-    for (auto& [shape, variants] : self->variants) {
-      TakeOut(variants, removed, [&](const BoundVariant& v) { return &v.program() == program.get(); });
-    }
-    return PyLong_FromSize_t(removed.size());
+    return PyLong_FromSize_t(self->variants.Remove(*program));
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_TypeError, e.what());
     return nullptr;
@@ -573,9 +315,9 @@ PyObject* Prove(PyObject* object, PyObject* args) {
   try {
     const auto program = pybind11::handle(handle).cast<std::shared_ptr<Program>>();
     const auto proven = pybind11::handle(sizes).cast<std::vector<std::vector<int64_t>>>();
-    const auto it = self->variants.find(std::string(PyBytes_AS_STRING(shape), PyBytes_GET_SIZE(shape)));
+    const VariantTable::Variants* const variants = self->variants.Of(TextOf(shape));
     size_t found = 0;
-    for (const auto& variant : it == self->variants.end() ? std::vector<std::shared_ptr<BoundVariant>>() : it->second) {
+    for (const auto& variant : variants == nullptr ? VariantTable::Variants() : *variants) {
       if (&variant->program() != program.get()) continue;
       for (const std::vector<int64_t>& symbols : proven) variant->AddProven(symbols);
       ++found;
@@ -601,13 +343,7 @@ PyObject* Forget(PyObject* object, PyObject* args) {
   }
   std::vector<PyObject*> objects;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) objects.push_back(PyList_GET_ITEM(list, i));
-  const auto it = self->variants.find(std::string(PyBytes_AS_STRING(shape), PyBytes_GET_SIZE(shape)));
-  std::vector<std::shared_ptr<BoundVariant>> removed;
-  if (it != self->variants.end()) {
-    TakeOut(it->second, removed, [&](const BoundVariant& variant) {
-      return (program == nullptr || &variant.program() == program.get()) && variant.ObjectsMatch(objects);
-    });
-  }
+  self->variants.Forget(TextOf(shape), objects, program.get());
   Py_RETURN_NONE;
 }
 
@@ -626,7 +362,7 @@ PyObject* Refuse(PyObject* object, PyObject* args) {
   PyObject *shape, *in_pieces = Py_None;
   if (!PyArg_ParseTuple(args, "S|O", &shape, &in_pieces)) return nullptr;
   auto* self = reinterpret_cast<CallSite*>(object);
-  const std::string key(PyBytes_AS_STRING(shape), static_cast<size_t>(PyBytes_GET_SIZE(shape)));
+  const std::string key = TextOf(shape);
   self->refused.try_emplace(key);
   PythonRef before = PythonRef::Borrow(in_pieces == Py_None ? nullptr : in_pieces);
   if (before) std::swap(self->in_pieces[key], before);  // What it was goes when the table is whole.
@@ -639,7 +375,7 @@ PyObject* SetWaiting(PyObject* object, PyObject* args) {
   PyObject* shape;
   int is_waiting;
   if (!PyArg_ParseTuple(args, "Sp", &shape, &is_waiting)) return nullptr;
-  std::string key(PyBytes_AS_STRING(shape), static_cast<size_t>(PyBytes_GET_SIZE(shape)));
+  std::string key = TextOf(shape);
   if (is_waiting != 0) {
     self->waiting.insert(std::move(key));
   } else {
@@ -669,7 +405,7 @@ PyObject* ServeNow(PyObject* object, PyObject* parts) {
   FrameLease frame;
   try {
     std::string reason = "new";
-    PyObject* result = Attempt(reinterpret_cast<CallSite*>(object), *frame.operator->(), values.data(),
+    PyObject* result = Attempt(reinterpret_cast<CallSite*>(object), *frame, values.data(),
                                static_cast<size_t>(PyTuple_GET_SIZE(args)), names.ptr(), reason);
     if (result != nullptr) return Py_BuildValue("(ON)", Py_None, result);
     return PyErr_Occurred() ? nullptr : Py_BuildValue("(sO)", reason.c_str(), Py_None);
@@ -698,14 +434,12 @@ PyObject* HideParts(PyObject* object, PyObject* /*unused*/) {
 }
 
 PyObject* Reset(PyObject* object, PyObject* /*unused*/) {
-  VariantTable gone;
-  gone.swap(reinterpret_cast<CallSite*>(object)->variants);
-  decltype(CallSite::standings) released;
-  released.swap(reinterpret_cast<CallSite*>(object)->standings);
-  decltype(CallSite::in_pieces) pieces;
-  pieces.swap(reinterpret_cast<CallSite*>(object)->in_pieces);
-  reinterpret_cast<CallSite*>(object)->refused.clear();
-  reinterpret_cast<CallSite*>(object)->waiting.clear();
+  auto* self = reinterpret_cast<CallSite*>(object);
+  self->variants.Clear();
+  decltype(self->in_pieces) pieces;
+  pieces.swap(self->in_pieces);
+  self->refused.clear();
+  self->waiting.clear();
   Py_RETURN_NONE;
 }
 

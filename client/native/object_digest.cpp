@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How ValueWriter writes objects: by their attributes, or by what their library says of them.
+#include <Python.h>
 #include <structmember.h>
 
 #include <algorithm>

@@ -1,138 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/variant_table.h"
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <algorithm>
-
-#include "client/native/drop_error.h"
-#include "client/native/field_content.h"
-#include "client/native/moving_numbers.h"
-#include "client/native/tensor_facts.h"
+#include <utility>
 
 namespace ingot::client {
-
-void RunInputs::Clear() {
-  tensors.clear();
-  for (PyObject* object : held) Py_DECREF(object);
-  held.clear();
-  numbers.clear();
-}
-
-BoundVariant::BoundVariant(std::shared_ptr<Program> program, std::unique_ptr<OutputTree> outputs)
-    : program_(std::move(program)), outputs_(std::move(outputs)) {}
-
-BoundVariant::~BoundVariant() {
-  for (PyObject* object : objects_) Py_DECREF(object);
-}
-
 namespace {
 
-constexpr const char* kCapsule = "ingot.BoundVariant";
+/// Bound variants of one shape, and standings that nobody uses.
+constexpr size_t kBoundMax = 64;
 
-/// Called when an object that a variant is bound to goes; `capsule` holds the variant weakly.
-PyObject* OnGone(PyObject* capsule, PyObject* /*reference*/) {
-  auto* held = static_cast<std::weak_ptr<BoundVariant>*>(PyCapsule_GetPointer(capsule, kCapsule));
-  if (held == nullptr) return nullptr;
-  if (const auto variant = held->lock()) variant->Drop();
-  Py_RETURN_NONE;
-}
-
-PyMethodDef kOnGone = {"on_gone", OnGone, METH_O, nullptr};
-
-PyObject* GoneCallback(const std::shared_ptr<BoundVariant>& variant) {
-  const PythonRef capsule(PyCapsule_New(new std::weak_ptr<BoundVariant>(variant), kCapsule, [](PyObject* object) {
-    delete static_cast<std::weak_ptr<BoundVariant>*>(PyCapsule_GetPointer(object, kCapsule));
-  }));
-  return PyCFunction_New(&kOnGone, capsule.get());
+/// Moves the variants that `is_out` names from one to the other.
+template <typename F>
+void TakeOut(VariantTable::Variants& from, VariantTable::Variants& out, F is_out) {
+  VariantTable::Variants kept, gone;
+  for (const auto& variant : from) (is_out(*variant) ? gone : kept).push_back(variant);
+  from.swap(kept);
+  out.insert(out.end(), gone.begin(), gone.end());
 }
 
 }  // namespace
 
-void BoundVariant::AddObject(const std::shared_ptr<BoundVariant>& variant, PyObject* object) {
-  const PythonRef callback(GoneCallback(variant));
-  PyObject* reference = PyWeakref_NewRef(object, callback.get());
-  if (reference == nullptr) {
-    DropError();
-    reference = Py_NewRef(object);
+VariantTable::Variants* VariantTable::Of(const std::string& shape) {
+  const auto it = of_shapes_.find(shape);
+  return it == of_shapes_.end() || it->second.empty() ? nullptr : &it->second;
+}
+
+/// Keeps what a variant relies on of the process, and lets go what nobody can rely on any more.
+void VariantTable::Keep(const std::shared_ptr<const Standing>& standing) {
+  std::vector<std::shared_ptr<const Standing>> kept{standing}, gone;
+  for (const auto& one : standings_) {
+    if (one == standing) continue;
+    const bool is_used = one.use_count() > 1;
+    (is_used || (kept.size() < kBoundMax && one->is_reusable() && one->Holds()) ? kept : gone).push_back(one);
   }
-  variant->objects_.push_back(reference);
+  standings_.swap(kept);
 }
 
-int BoundVariant::Traverse(visitproc visit, void* arg) const {
-  for (PyObject* object : objects_) Py_VISIT(object);
-  int stop = 0;
-  const auto visit_path = [&](const ObjectPath& path) { return stop == 0 ? stop = path.Traverse(visit, arg) : stop; };
-  for (const ObjectPath& path : fetches_) visit_path(path);
-  for (const auto& [one, other] : same_) visit_path(one), visit_path(other);
-  if (stop != 0) return stop;
-  if (const int stop = outputs_->Traverse(visit, arg)) return stop;
-  return watch_.use_count() == 1 ? watch_->Traverse(visit, arg) : 0;
-}
-
-void BoundVariant::AddProven(std::vector<int64_t> symbols) {
-  const auto at = std::lower_bound(proven_.begin(), proven_.end(), symbols);
-  if (at == proven_.end() || *at != symbols) proven_.insert(at, std::move(symbols));
-}
-
-bool BoundVariant::ObjectsMatch(const std::vector<PyObject*>& objects) const {
-  if (objects.size() != objects_.size()) return false;
-  for (size_t i = 0; i < objects.size(); ++i) {
-    const PythonRef target = TargetOf(objects_[i]);
-    if ((target ? target.get() : objects_[i]) != objects[i]) return false;
+size_t VariantTable::Install(const std::string& shape, std::shared_ptr<BoundVariant> variant) {
+  Keep(variant->standing());
+  Variants& variants = of_shapes_[shape];
+  variants.insert(variants.begin(), std::move(variant));
+  const size_t count = std::min(variants.size(), kBoundMax);
+  std::shared_ptr<BoundVariant> dropped;
+  if (variants.size() > kBoundMax) {
+    dropped = std::move(variants.back());
+    variants.pop_back();
   }
-  return true;
+  return count;
 }
 
-bool BoundVariant::ChangesAny(const std::vector<PyObject*>& parts) const {
-  // A dict of attributes that does not exist yet is none that is changed: none is made in every call.
-  const auto has_attributes = [](PyObject* part, PyObject* dict) {
-    PyObject* const* place = _PyObject_GetDictPtr(part);
-    return place != nullptr && *place == dict;
-  };
-  return std::ranges::any_of(changed_, [&](PyObject* changed) {
-    PyObject* const dict = OwnDict(changed);
-    return std::ranges::any_of(parts, [&](PyObject* part) {
-      return part == changed || part == dict || (PyDict_Check(changed) && has_attributes(part, changed));
-    });
+size_t VariantTable::Remove(const Program& program) {
+  Variants removed;
+  for (auto& [shape, variants] : of_shapes_) {
+    TakeOut(variants, removed, [&](const BoundVariant& variant) { return &variant.program() == &program; });
+  }
+  return removed.size();
+}
+
+void VariantTable::Forget(const std::string& shape, const std::vector<PyObject*>& objects, const Program* program) {
+  Variants* const variants = Of(shape);
+  if (variants == nullptr) return;
+  Variants removed;
+  TakeOut(*variants, removed, [&](const BoundVariant& variant) {
+    return (program == nullptr || &variant.program() == program) && variant.ObjectsMatch(objects);
   });
 }
 
-bool BoundVariant::Fetch(const std::vector<PyObject*>& objects, RunInputs& inputs) const {
-  for (const ObjectPath& path : fetches_) {
-    PyObject* found = path.Follow(objects);
-    if (found == nullptr) return false;
-    inputs.held.push_back(found);
-    const auto number = MovingNumbers::TensorOf(found);
-    if (!number && !IsTensor(found)) return false;
-    inputs.tensors.push_back(number ? &inputs.numbers.emplace_back(*number) : &THPVariable_Unpack(found));
-  }
-  return std::ranges::all_of(same_, [&](const auto& pair) {
-    const PythonRef one(pair.first.Follow(objects)), other(pair.second.Follow(objects));
-    return one && one.get() == other.get();
-  });
+void VariantTable::Clear() {
+  decltype(of_shapes_) gone;
+  gone.swap(of_shapes_);
+  decltype(standings_) released;
+  released.swap(standings_);
 }
 
-bool BoundVariant::IsProven(const int64_t* symbols, size_t count) const {
-  if (count == 0) return true;
-  const auto less = [count](const std::vector<int64_t>& a, const int64_t* b) {
-    return std::lexicographical_compare(a.begin(), a.end(), b, b + count);
-  };
-  const auto at = std::lower_bound(proven_.begin(), proven_.end(), symbols, less);
-  if (at != proven_.end() && std::equal(at->begin(), at->end(), symbols, symbols + count)) return true;
-  return !range_.empty() && range_.Holds({symbols, count});
-}
-
-bool BoundVariant::AnyWeightIsTracked() const {
-  auto untracked = untracked_.begin();
-  for (size_t i = 0; i < weights_.size(); ++i) {
-    if (untracked != untracked_.end() && *untracked == static_cast<int64_t>(i)) {
-      ++untracked;
-    } else if (weights_[i].requires_grad()) {
-      return true;
+int VariantTable::Traverse(visitproc visit, void* arg) const {
+  std::unordered_map<const Standing*, long> owners;
+  for (const auto& [shape, variants] : of_shapes_) {
+    for (const auto& variant : variants) {
+      // A call that runs it holds it too, and what it holds is in use.
+      if (variant.use_count() > 1) continue;
+      if (const int stop = variant->Traverse(visit, arg)) return stop;
+      ++owners[variant->standing().get()];
     }
   }
-  return false;
+  for (const auto& standing : standings_) {
+    if (standing.use_count() != owners[standing.get()] + 1) continue;
+    if (const int stop = standing->Traverse(visit, arg)) return stop;
+  }
+  return 0;
 }
 
 }  // namespace ingot::client

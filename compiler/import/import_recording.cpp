@@ -13,6 +13,7 @@
 #include "compiler/ir/text.h"
 #include "compiler/ops/collectives.h"
 #include "compiler/ops/infer.h"
+#include "compiler/ops/op_table.h"
 #include "compiler/ops/ops.h"
 
 namespace ingot::compiler {
@@ -21,17 +22,24 @@ namespace {
 /// Bound on what regenerated views may add to a recording's own steps.
 constexpr size_t kNodesMax = 1u << 20;
 
-// Batch statistics are written although the schemas do not say so.
-constexpr std::string_view kRunningStatistics[] = {
-    "aten.batch_norm",
-    "aten.native_batch_norm",
-    "aten.cudnn_batch_norm",
-    "aten.instance_norm",
+/// Which arguments of an operator say what happens to its running statistics.
+struct Statistics {
+  size_t mean_arg;     ///< Absent: it has none.
+  size_t written_arg;  ///< Whether this call writes them.
 };
 
-template <size_t N>
-bool IsOneOf(const std::string_view (&list)[N], std::string_view op) {
-  return std::find(std::begin(list), std::end(list), op) != std::end(list);
+/// Whether a call writes running statistics, which no schema says.
+bool WritesStatistics(const StepCall& call) {
+  static const OpTable<Statistics> writers = [] {
+    OpTable<Statistics> table;
+#define STATISTICS(...) \
+  , Statistics { __VA_ARGS__ }
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  const Statistics* rule = writers.Of(call.op);
+  return rule != nullptr && call.args.size() > rule->written_arg && call.args[rule->written_arg] == Arg(true) &&
+         call.args[rule->mean_arg] != Arg(None{});
 }
 
 class Importer {
@@ -109,8 +117,7 @@ class Importer {
         return Error(Code::kCorrupt, fmt::format("uses value {} that nothing made", id));
       }
     }
-    if (IsOneOf(kRunningStatistics, call.op) && call.args.size() > 5 && call.args[5] == Arg(true) &&
-        call.args[3] != Arg(None{})) {
+    if (WritesStatistics(call)) {
       return Error(Code::kUnsupported, "updates running statistics; call eval() on the module");
     }
     if (WaitsForCollective(call.op)) return AddWait(call);

@@ -15,6 +15,7 @@
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/ops/infer.h"
+#include "compiler/ops/op_table.h"
 #include "compiler/ops/ops.h"
 #include "compiler/ops/views.h"
 
@@ -23,13 +24,15 @@ namespace {
 
 constexpr size_t kWalksMax = 200;
 
-/// Arguments the importer makes that hold no sizes, or sizes of their own results.
-constexpr std::string_view kWithoutSizes[] = {"aten.permute", "aten.to.dtype", "aten.clone",
-                                              "aten.copy",    "ingot.shares",  "guard.equal"};
-
-template <size_t N>
-bool IsOneOf(const std::string_view (&list)[N], std::string_view op) {
-  return std::ranges::find(list, op) != std::end(list);
+/// Whether what the importer writes of this operator holds no sizes, or those of its own result.
+bool HasOwnSizes(std::string_view op) {
+  static const OpTable<bool> own = [] {
+    OpTable<bool> table;
+#define OWN_SIZES , true
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return own.contains(op);
 }
 
 Error Corrupt(std::string what) { return Error(Code::kCorrupt, "recording: " + std::move(what)); }
@@ -188,7 +191,7 @@ class Lifter {
           return {};
         }
       }
-      if (HasInts(node) && !IsOneOf(kWithoutSizes, node.op)) sizes_.FixAll("how memory is written before " + node.op);
+      if (HasInts(node) && !HasOwnSizes(node.op)) sizes_.FixAll("how memory is written before " + node.op);
       return {};
     }
     const uint64_t step = static_cast<uint64_t>(node.step);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <string_view>
 
 #include "compiler/ops/call.h"
+#include "compiler/ops/op_table.h"
 #include "compiler/ops/ops.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewrite.h"
@@ -28,30 +30,32 @@ bool IsIdentityPermutation(const Graph& graph, const Node& node) {
   return std::is_sorted(dims.begin(), dims.end());
 }
 
+/// Of operators that do nothing whatever their other arguments are. Where contiguous(), to() and type_as() return their
+/// operand, recordings have no node of them: what is one has copied, although the copy may have the operand's layout in
+/// other words (channels last, of images of one pixel) or has got it since.
+const Kind* NoOpOf(std::string_view op) {
+  static const OpTable<Kind> kinds = [] {
+    using enum Kind;
+    OpTable<Kind> table;
+#define NO_OP(gives) , gives
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return kinds.Of(op);
+}
+
 /// What the node does, given that its result has its operand's type exactly.
 Kind KindOf(const Graph& graph, const Node& node) {
   const Call call(graph, node);
   const std::string& op = node.op;
-  // Where these return their operand, recordings have no node of them: what is one has copied, although the copy may
-  // have the operand's layout in other words (channels last, of images of one pixel) or has got it since.
-  if (op == "aten.contiguous" || op.starts_with("aten.to.") || op == "aten.type_as") return Kind::kCopy;
-  if (op == "aten.dropout" || op == "aten.feature_dropout") {
-    return IsPure(node) ? Kind::kSelf : Kind::kNone;
-  }
-  if (op == "aten.clone" || op == "aten._to_copy" || op == "aten.copy") return Kind::kCopy;
-  if (op == "aten.detach" || op == "aten.alias" || op == "aten.lift_fresh" || op == "aten.view" ||
-      op == "aten.expand" || op == "aten.expand_as" || op == "aten.view_as") {
-    return Kind::kAlias;
-  }
+  if (const Kind* kind = NoOpOf(op)) return *kind;
+  if (op == "aten.dropout" || op == "aten.feature_dropout") return IsPure(node) ? Kind::kSelf : Kind::kNone;
   // Pads of 1 and -1 move what they keep.
   if (op == "aten.pad" || op == "aten.constant_pad_nd") return AreAll(call, 1, 0) ? Kind::kCopy : Kind::kNone;
   if (op == "aten.repeat" || op == "aten.tile") return AreAll(call, 1, 1) ? Kind::kCopy : Kind::kNone;
   // Without -1 and with equal sizes, reshape returns a view of the whole.
   if (MayCopy(op)) return Kind::kAlias;
   if (op == "aten.slice.Tensor") return call.IntAt(4) == 1 ? Kind::kAlias : Kind::kNone;
-  if (op == "aten.squeeze" || op == "aten.squeeze.dim" || op == "aten.squeeze.dims") {
-    return Kind::kAlias;
-  }
   return IsIdentityPermutation(graph, node) ? Kind::kAlias : Kind::kNone;
 }
 

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-<<<<<<< HEAD
 #include <unordered_set>
-=======
 #include <vector>
->>>>>>> w2
 
 #include "base/result.h"
 #include "compiler/ir/graph.h"

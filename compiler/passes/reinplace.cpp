@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
+#include "compiler/ops/op_table.h"
 #include "compiler/ops/ops.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewrite.h"
@@ -10,11 +12,14 @@
 namespace ingot::compiler {
 namespace {
 
-/// Operators that write elements of operand 0 at places given by the others, and leave the rest.
-bool WritesPlaces(const Node& node) {
-  return node.op == "aten.index_copy" || node.op == "aten.index_put" || node.op == "aten.index_add" ||
-         node.op == "aten.slice_scatter" || node.op == "aten.select_scatter" || node.op == "aten.scatter.src" ||
-         node.op == "aten.scatter.value" || node.op == "aten.scatter_add" || node.op == "aten.index_fill.int_Scalar";
+bool WritesPlaces(std::string_view op) {
+  static const OpTable<bool> writers = [] {
+    OpTable<bool> table;
+#define WRITES_PLACES , true
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return writers.contains(op);
 }
 
 using Aliases = std::unordered_set<ValueId>;
@@ -81,7 +86,7 @@ std::optional<size_t> Overwritable(const Graph& graph, const Node& node, ValueId
     return std::nullopt;
   }
   const bool anywhere = ClassOf(node) == OpClass::kPointwise;
-  if (!anywhere && !WritesPlaces(node)) return std::nullopt;
+  if (!anywhere && !WritesPlaces(node.op)) return std::nullopt;
   for (size_t i = 0; i < (anywhere ? node.args.size() : 1); ++i) {
     const auto* ref = i < node.args.size() ? std::get_if<Ref>(&node.args[i]) : nullptr;
     if (ref && ref->id == value) return i;

@@ -26,7 +26,7 @@ with torch.no_grad():
     began = time.perf_counter()
     first = g(x, w)
     first_s = time.perf_counter() - began
-    ended = g.wait(60)
+    ended = g.wait(200)
     native_s = time.perf_counter() - began
     slowest, until = 0, time.monotonic() + float(sys.argv[2]) if len(sys.argv) > 2 else 0
     while True:
@@ -56,7 +56,7 @@ def test_what_one_machine_compiled_serves_another(cluster: Cluster) -> None:
 
 
 def test_s3_alone_is_a_cluster(cluster: Cluster) -> None:
-    a, b = cluster.add(2, cluster_index="", cluster_lookup_ms_max=5000)
+    a, b = cluster.add(2, cluster_index="")
     assert run(a)["compiles"] == 1
     cluster.shared()
     result = run(b, 2)

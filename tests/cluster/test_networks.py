@@ -11,10 +11,14 @@ from functions import PROGRAM
 from hosts import Caller, Cluster, Host, wait_until
 
 
+# What a user has: a tier that does not answer is given up.
+SOON = {"cluster_lookup_ms_max": 10_000, "cluster_index_ms_max": 1000, "cluster_blob_ms_max": 30_000}
+
+
 @pytest.fixture
 def machines(cluster: Cluster):
     """Three, with a caller each; they have limits by which trouble is seen soon."""
-    hosts = cluster.add(3, cluster_lease_ms=1500, cluster_pause_ms_max=500, cluster_miss_ms=0, cluster_compile_ms_max=10_000, workers=1)
+    hosts = cluster.add(3, **SOON, cluster_lease_ms=1500, cluster_pause_ms_max=500, cluster_miss_ms=0, cluster_compile_ms_max=10_000, workers=1)
     for host in hosts:
         host.start()
     callers = [Caller(host, PROGRAM) for host in hosts]
@@ -37,7 +41,7 @@ def all_is_sent(*hosts: Host) -> None:
 
 
 def test_machines_have_networks_of_their_own_where_they_can(cluster: Cluster) -> None:
-    (host,) = cluster.add(1)
+    (host,) = cluster.add(1, **SOON)
     assert isinstance(host.net, wire.Wire) == wire.can_be_made()
     host.part()
     checks = {check["check"]: check for check in host.checks()}

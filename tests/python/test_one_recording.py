@@ -737,7 +737,7 @@ def test_a_call_that_asks_or_sets_whether_garbage_is_collected(ingot):
 
 
 def test_what_handlers_of_signals_raise_is_the_programs(ingot, monkeypatch):
-    from ingot import engine
+    from ingot import engine, recordings
 
     class TimeIsUp(Exception):
         pass
@@ -748,9 +748,9 @@ def test_what_handlers_of_signals_raise_is_the_programs(ingot, monkeypatch):
 
     function = lambda x: x * 2 + 1  # noqa: E731
     step, before = ingot.compile(function, wait=True), signal.getsignal(signal.SIGUSR1)
-    for name in ("_find_and_install", "_finish"):
+    for owner, name in ((engine.Engine, "_find_and_install"), (recordings.Recordings, "_finish")):
         with monkeypatch.context() as patch, torch.no_grad():
-            patch.setattr(engine.Engine, name, lambda *_: signal.raise_signal(signal.SIGUSR1))
+            patch.setattr(owner, name, lambda *_: signal.raise_signal(signal.SIGUSR1))
             signal.signal(signal.SIGUSR1, Handler() if name == "_finish" else Handler().__call__)
             try:
                 with pytest.raises(TimeIsUp):

@@ -485,6 +485,10 @@ void FakeS3::Serve(Connection& connection) {
         if (!at->method.empty() && at->method != method) continue;
         if (std::string(request.target()).find(at->contains) == std::string::npos) continue;
         if (!Field(request, "Range").starts_with(at->range)) continue;
+        if (at->skip != 0) {
+          --at->skip;
+          break;
+        }
         plan = *at;
         if (--at->times == 0) state_->plans.erase(at);
         break;

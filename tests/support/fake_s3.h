@@ -54,6 +54,7 @@ class FakeS3 {
     std::string method;    ///< Of which requests; empty: all.
     std::string contains;  ///< In path and query; empty: all.
     std::string range;     ///< Beginning of the field Range; empty: all.
+    int skip = 0;  ///< So many of them are answered as they should be first.
     int times = 1;
     int status = 500;
     std::string code = "InternalError";

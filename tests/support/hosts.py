@@ -8,6 +8,7 @@ what servers do, and between it and both of them its network (`Host.net`), which
 """
 
 import contextlib
+import fcntl
 import importlib.util
 import json
 import os
@@ -17,6 +18,7 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -267,9 +269,30 @@ class Host:
         except subprocess.TimeoutExpired:
             return False  # It stands still (Steps).
         if not text:
-            return True
+            return not self._has_daemon()  # One that is too busy to answer is there.
         status = json.loads(text)
         return status["flights"] == 0 and status["cluster"]["unsent"] == 0
+
+    def _has_daemon(self) -> bool:
+        """Whether a daemon holds the lock of this machine's store."""
+        for path in self.store.glob("*/LOCK"):
+            with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+                whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+                if struct.unpack("hhqqi4x", fcntl.fcntl(file, fcntl.F_OFD_GETLK, whole))[0] != fcntl.F_UNLCK:
+                    return True
+        return False
+
+    def log_of_cluster(self, lines: int) -> str:
+        """The last lines that its daemons have logged of what they did, of trouble and of other machines."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.cli("daemon", "log", check=False, seconds=10)  # Has it write what waits.
+        found = []
+        for path in sorted(self.store.glob("*/ingotd.log")):
+            for line in path.read_text(errors="replace").splitlines():
+                # Of what is said for each request, what is said of the cluster.
+                if " debug " not in line[:40] or "cluster" in line or "share" in line:
+                    found.append(line)
+        return "\n".join(found[-lines:])
 
     def start(self) -> int:
         """Starts the daemon; its process."""
@@ -353,14 +376,20 @@ class Caller:
         self._process.communicate()
 
 
+# Of daemons whose answers must not depend on how busy the machine is: more than it ever stands still.
+PATIENCE = {"cluster_lookup_ms_max": 30_000, "cluster_index_ms_max": 20_000, "cluster_blob_ms_max": 60_000}
+
+
 class Cluster:
     """Machines that trust each other."""
 
-    def __init__(self, folder: pathlib.Path, is_patient: bool = False, has_networks: bool = True, is_direct: bool = False) -> None:
-        """`is_patient`: look-ups wait as long as it takes, so that what is found does not depend on how busy the machine is.
+    def __init__(self, folder: pathlib.Path, is_patient: bool = False, has_networks: bool = True, is_direct: bool = False, **settings: object) -> None:
+        """`is_patient`: look-ups and tiers are waited for as long as it takes (PATIENCE).
         `has_networks`: machines have networks of their own, where that can be.
-        `is_direct`: nothing is between machines and servers, for who takes the time; no trouble can be made then."""
+        `is_direct`: nothing is between machines and servers, for who takes the time; no trouble can be made then.
+        `settings`: of the daemons of all machines."""
         self._folder, self._is_patient, self._is_direct = folder, is_patient, is_direct
+        self._settings = {**(PATIENCE if is_patient else {}), **settings}
         self._has_networks = has_networks and not is_direct and wire.can_be_made()
         self.servers = Servers(folder)
         self.hosts: "list[Host]" = []
@@ -371,9 +400,9 @@ class Cluster:
             name = f"host{len(self.hosts)}"
             folder = self._folder / name
             folder.mkdir(mode=0o700)
-            patience = {"cluster_lookup_ms_max": 10_000} if self._is_patient else {}
             places = self.servers.places() if self._is_direct else {}
-            added.append(Host(name, folder, self.servers, {**patience, **places, **settings}, {"first_lookup_ms_max": 10_000} if self._is_patient else {}, self._has_networks))
+            client = {"first_lookup_ms_max": PATIENCE["cluster_lookup_ms_max"]} if self._is_patient else {}
+            added.append(Host(name, folder, self.servers, {**self._settings, **places, **settings}, client, self._has_networks))
             self.hosts.append(added[-1])
         first = self.hosts[0]
         for host in added:

@@ -50,7 +50,7 @@ def _unserved(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[st
 def _prove(engine: "Engine", calls: "list[Arguments]") -> None:
     """Records without computing where that can prove a call, then runs what is not proved."""
     for args, kwargs in calls:
-        if not engine.defer(args, kwargs):
+        if not engine._recordings.defer(args, kwargs):
             engine.site(*args, **kwargs)
     engine.wait()
     for one in calls:
@@ -69,7 +69,7 @@ def capture_file(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict
 def _capture(engine: "Engine", one: Arguments, declared: "gears.Declared | None") -> "tuple[typing.Any, ...]":
     call = engine._taken_apart(*one)
     engine._declared[call.shape_key] = declared
-    run = engine._prepare(call)
+    run = engine._recordings.prepare(call)
     try:
         captured = run.finish(run.run())
     except recording.Refused as e:

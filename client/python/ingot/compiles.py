@@ -197,7 +197,7 @@ class Compiles:
                 counters.add(_OUTCOMES[proved["outcome"]])
                 self._accept(job, proved)
             elif why is not None:
-                engine._warn_once("range", f"{engine.name}: {why}")
+                engine._refusals.warn_once("range", f"{engine.name}: {why}")
 
     def _note(self, job: Job, error: errors.Error) -> None:
         engine = self._engine
@@ -239,7 +239,7 @@ class Compiles:
         """Installs a variant where its state is the present one, and keeps it; the one that is kept."""
         engine, entry = self._engine, job.shape.entry
         roots = paths.Roots(engine.target, job.call.objects)
-        engine._moving.add_numbers(job.shape.keeps_changing(job.captured.record), roots)
+        engine._recordings.moving.add_numbers(job.shape.keeps_changing(job.captured.record), roots)
         variant.holds = variant.mismatch(roots) is None
         if not variant.holds:  # The call itself, or another since, has moved on; the state it was made in may return.
             known = next((v for v in entry.variants if v.artifact_digest == variant.artifact_digest and v.record == variant.record), None)
@@ -247,7 +247,7 @@ class Compiles:
                 entry.variants.append(variant)
             difference = _native.check_record(variant.record, roots.named()) if job.captured.still_holds() else None
             if difference is not None:
-                engine._note_moved(job.shape, *difference[0][1:3])  # No name leads to what was read.
+                engine._recordings.note_moved(job.shape, *difference[0][1:3])  # No name leads to what was read.
             return known or variant
         # One graph may belong to results that differ in what Python computed of their sizes.
         alike = [v for v in entry.usable() if v.raw_signature == variant.raw_signature and variant.reads_all_that(v)]
@@ -266,7 +266,7 @@ class Compiles:
             inputs = engine._serving.inputs(variant, job.call)
             why = variant.program.explain(inputs) if variant.program else engine._last_miss.why
             engine._last_error = f"the variant does not take the call it was made from: {why}"
-            engine._warn_once("install", f"{engine.name}: {engine._last_error}")
+            engine._refusals.warn_once("install", f"{engine.name}: {engine._last_error}")
             engine._retire(job.shape, engine._last_error)
         return variant
 

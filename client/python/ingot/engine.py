@@ -14,20 +14,15 @@ import weakref
 
 import torch
 
-from ingot import (_native, adopting, ahead, background, binding, calls, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears, groups,
-                   interrupts, keys, lookups, miss, moving, padding, parts, paths, profiling, recording, report, serving, signatures, splitting, verification)
+from ingot import (_native, ahead, background, binding, calls, collectives, compiles, counters, daemon, errors, gears, groups,
+                   keys, lookups, miss, padding, parts, paths, profiling, recordings, refusals, report, serving, signatures, splitting, verification)
 from ingot import config as configuration
 from ingot.config import Config
-from ingot.entry import Entry, Job, Shape, State
+from ingot.entry import Entry, Shape, State
 
 log = logging.getLogger("ingot")
-_BUGS_MAX = 3
-_MOVES_MAX = 3
-_REFUSALS_MAX = 2
 _FRUITLESS_MAX = 16
 _VALUE_FAILURES_MAX = 3
-_HOPELESS_MIN, _PASSED_OVER_MAX = 4, 4096
-"""Structures in a row that were all refused, after which new ones are tried ever more rarely: where each call is of another, each would be recorded."""
 _live: "weakref.WeakSet[Engine]" = weakref.WeakSet()
 
 
@@ -42,27 +37,21 @@ class Engine:
         self._shapes: "dict[bytes, Shape]" = {}
         self._declared: "dict[bytes, gears.Declared | None]" = {}
         self._structures: "dict[bytes, str | errors.Unsupported]" = {}
-        self._moving = moving.Moving()
         self._over_limit = 0
         """Calls of structures beyond the limit."""
-        self._refused_in_a_row = 0
-        """Structures, since one of them was sent."""
         self._padded = padding.Padded()
         self._lock = threading.RLock()
-        self._compiles = compiles.Compiles(self)
-        self._lookups, self._serving = lookups.Lookups(self), serving.Serving(self)
+        self._compiles, self._refusals = compiles.Compiles(self), refusals.Refusals(self)
+        self._lookups, self._recordings, self._serving = lookups.Lookups(self), recordings.Recordings(self), serving.Serving(self)
         self._is_part = False
         self._parts: "weakref.WeakSet[Engine]" = weakref.WeakSet()
         """Of the modules that it calls, where it is no one graph."""
         self._last_miss = miss.NOT_CALLED
         self._last_error: "str | None" = None
-        self._warned: "set[str]" = set()
         self._apart = calls.Apart(self.site, keys.parameter_names(target), config.shapes_max)
         self._ended = False
         self.profile: "profiling.Profile | None" = None
         """What was measured last."""
-        self._bugs = 0
-        """Exceptions of ours between a call and its answer: after a few of them nothing more is looked up."""
         self.site._set_verify(config.verify_every())
         self._parallel = groups.Parallel.of(config.sequence_parallel)
         if self._parallel is not None:
@@ -82,14 +71,14 @@ class Engine:
     # -- the way of a call that native code did not serve ------------------------------------------
 
     def _miss(self, reason: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
-        if self._ended or self._bugs >= _BUGS_MAX or configuration.disabled() or torch.compiler.is_compiling():
+        if self._ended or self._refusals.has_too_many_bugs() or configuration.disabled() or torch.compiler.is_compiling():
             return self.target(*args, **kwargs)
         name, _, detail = reason.partition(":")
         if detail == "subclass" and collectives.holds_any((args, kwargs)):
             # A collective under way ends where it is first used: here.
             return self.site(*collectives.finished(args), **collectives.finished(kwargs))
         if name in ("unsupported", "failed"):
-            return self._fall_back_from(name, detail, args, kwargs)
+            return self._refusals.answer_from(name, detail, args, kwargs)
         try:
             call = self._taken_apart(args, kwargs)
             number = self._number(call)
@@ -101,7 +90,7 @@ class Engine:
         except errors.Error:
             raise
         except Exception as e:  # a bug of ours must not become the user's
-            return self._fall_back_from_bug("taking the arguments apart", e, args, kwargs)
+            return self._refusals.answer_after_bug("taking the arguments apart", e, args, kwargs)
         known = number in self._shapes
         if known and self._shapes[number].rests():
             counters.add("pending_calls")
@@ -114,14 +103,14 @@ class Engine:
         rebinding = self._shapes[number].rebinding if known and may_rest and name in ("stale", "objects") else None
         if rebinding is not None and rebinding.is_eager_turn():
             if rebinding.pays is False:
-                return self._fall_back("bound-anew", "what it reads is another object in every call", args, kwargs)
+                return self._refusals.answer("bound-anew", "what it reads is another object in every call", args, kwargs)
             return rebinding.run_eagerly(lambda: _native.call(self.target, args, kwargs, True))
         if name in ("new", "stale", "objects") or not known:
             began, opened = time.perf_counter(), self._apart.opened
             try:
                 installed = self._find_and_install(number, call, name in ("stale", "objects") or self._may_return(number, call))
             except Exception as e:  # a bug of ours must not become the user's
-                return self._fall_back_from_bug("looking up", e, args, kwargs)
+                return self._refusals.answer_after_bug("looking up", e, args, kwargs)
             if self._apart.opened is not opened:
                 return self.site(*args, **kwargs)  # Of another structure now.
             if installed:
@@ -135,7 +124,7 @@ class Engine:
                 if name == "ranks":  # The next call.
                     return self.target(*args, **kwargs)
                 if name in ("unsupported", "failed"):
-                    return self._fall_back_from(name, detail, args, kwargs)
+                    return self._refusals.answer_from(name, detail, args, kwargs)
         shape = self._shapes.get(number)
         if shape is not None and shape.eager_reason is not None and shape.parts is not None:  # None: it comes apart yet.
             shape.fruitless += 1
@@ -143,9 +132,9 @@ class Engine:
                 self.site._refuse(shape.key)  # No variant's state has come back for long.
         if shape is None:
             self._over_limit += 1
-            if self._over_limit >= _HOPELESS_MIN:  # No call of a new structure will ever be looked at.
-                self.site._pass_over(_PASSED_OVER_MAX)
-            return self._fall_back("shapes", f"more than {self.config.shapes_max} argument structures", args, kwargs)
+            if self._over_limit >= refusals.HOPELESS_MIN:  # No call of a new structure will ever be looked at.
+                self.site._pass_over(refusals.PASSED_OVER_MAX)
+            return self._refusals.answer("shapes", f"more than {self.config.shapes_max} argument structures", args, kwargs)
         return self._record_or_run(shape, name, detail, call)
 
     def _waits(self, shape: Shape, reason: str, call: calls.Call) -> bool:
@@ -205,36 +194,6 @@ class Engine:
         shares = self.config.dynamic is not False and self.config.capture != "export" and not self.config.wait
         return shares and shape.awaits_template(call) and not self._compiles.is_holding()
 
-    def _fall_back(self, name: str, detail: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
-        """The eager answer, counted, said once for each reason."""
-        counters.add("fallbacks")
-        counters.add(f"refused_{name}")
-        why = name + (f" ({detail})" if detail and detail != name else "") + recording.advice(name)
-        if name != "on_miss":  # There the miss itself says why.
-            self._last_miss = miss.Miss("refused", why)
-        self._warn_once(name, f"{self.name} runs eagerly: {why}")
-        if self.config.on_unsupported == "error" and name != "execution":
-            raise errors.Unsupported(f"{self.name}: {why}")
-        return _native.call(self.target, args, kwargs, True)
-
-    def _fall_back_from(self, name: str, detail: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
-        """The eager answer of a call that the call site cannot take, or whose native code failed."""
-        return self._fall_back(detail if name == "unsupported" else "execution", detail, args, kwargs)
-
-    def _fall_back_from_bug(self, doing: str, bug: Exception, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]"
-                            ) -> typing.Any:
-        if interrupts.is_one(bug):
-            raise bug
-        log.exception("%s: %s failed", self.name, doing)
-        self._bugs += 1
-        self._last_error = f"internal: {doing} failed: {bug!r}"
-        return self._fall_back("internal", repr(bug), args, kwargs)
-
-    def _warn_once(self, name: str, text: str) -> None:
-        if name not in self._warned:
-            self._warned.add(name)
-            log.log(logging.DEBUG if self._is_part else logging.WARNING, "%s", text)  # The whole has said why it has parts.
-
     # -- verification --------------------------------------------------------------------------------
 
     def _verify(self, program: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
@@ -255,9 +214,9 @@ class Engine:
         verification.quarantined[variant.artifact_digest] = why
         for engine in list(_live):
             engine._drop(variant.artifact_digest)
-        self._warn_once(f"quarantine-{variant.artifact_digest}", f"{why}; artifact {variant.artifact_digest[:12]} is in quarantine, eager "
+        self._refusals.warn_once(f"quarantine-{variant.artifact_digest}", f"{why}; artifact {variant.artifact_digest[:12]} is in quarantine, eager "
                         "answers (`ingot retry` lifts it)")
-        self._warned.update(("daemon-internal", "retired"))  # What follows from it when the same graph is recorded again.
+        self._refusals.warned.update(("daemon-internal", "retired"))  # What follows from it when the same graph is recorded again.
         try:
             query = json.dumps({"artifact": variant.artifact_digest, "why": why})
             self._link.get(self.config.connect_ms_max).query("quarantine", query)
@@ -295,7 +254,7 @@ class Engine:
 
     def _report_opaque(self, opaque: "list[str]") -> None:
         if opaque and self.config.opaque == "warn":
-            self._warn_once("opaque", f"{self.name}: state that cannot be digested is assumed unchanged: {', '.join(opaque[:3])}")
+            self._refusals.warn_once("opaque", f"{self.name}: state that cannot be digested is assumed unchanged: {', '.join(opaque[:3])}")
 
     @functools.cached_property
     def _value_failures_max(self) -> int:
@@ -317,7 +276,7 @@ class Engine:
         if shape.eager_reason is not None:
             if shape.parts is None and self._comes_apart():
                 return splitting.split(self, shape, shape.eager_reason, call)
-            return self._fall_back("retired", shape.eager_reason, call.args, call.kwargs)
+            return self._refusals.answer("retired", shape.eager_reason, call.args, call.kwargs)
         if shape.entry.note is not None and self._comes_apart():
             return splitting.split(self, shape, shape.entry.note.why, call)
         if self.config.require_cached:
@@ -345,7 +304,7 @@ class Engine:
             self._retire(shape, f"more than {self.config.variants_max} variants")
         elif shape.declared is None and any(len(variant.proven) >= self.config.sizes_max for variant in shape.entry.usable()):
             self._retire(shape, f"more than {self.config.sizes_max} sizes, each recorded by itself")
-        return self._record(shape, sizes, call)
+        return self._recordings.answer(shape, sizes, call)
 
     def _out_of_gear(self, shape: Shape, call: calls.Call) -> "tuple[bool, typing.Any]":
         """(answered, result) of a call whose sizes were not declared, as ``on_miss`` says."""
@@ -372,159 +331,7 @@ class Engine:
         nearest = self._last_miss.why if shape.declared is not None else self._serving.why_not(call)
         if self.config.require_cached or self.config.on_miss == "error":
             raise errors.NotFound(f"{self.name} has no variant for this call and may not compile one: {nearest}")
-        return self._fall_back("on_miss", nearest, call.args, call.kwargs)
-
-    def _record(self, shape: Shape, sizes: "tuple[typing.Any, ...]", call: calls.Call) -> typing.Any:
-        if not shape.begin(sizes):  # Another thread was faster.
-            return self.target(*call.args, **call.kwargs)
-        is_sent = False
-        try:
-            result, job = self._recorded(shape, sizes, call)
-            is_sent = job is not None and self._submit(job)
-        finally:
-            if not is_sent:
-                shape.end(sizes)
-        if job is not None and is_sent and self.config.wait and not self._compiles.is_holding():
-            job.done.wait(self.config.compile_ms_max / 1e3)
-        return result
-
-    def _submit(self, job: Job) -> bool:
-        self._refused_in_a_row = 0
-        try:
-            self._compiles.submit(job)
-        except RuntimeError as e:  # Python starts no thread while it ends: the answer is there.
-            self._compiles.end(job)
-            log.debug("%s: nothing is compiled: %s", self.name, e)
-            return False
-        return True
-
-    def _recorded(self, shape: Shape, sizes: "tuple[typing.Any, ...]", call: calls.Call
-                  ) -> "tuple[typing.Any, Job | None]":
-        """The answer of a call, and what there is to compile of it."""
-        began = time.perf_counter()
-        run = self._prepare(call)
-        prepared = time.perf_counter()
-        result = run.run()
-        ran = time.perf_counter()
-        try:
-            captured, proof = self._finish(run, result, call, shape.declared)
-        except recording.Refused as e:
-            before = self._apart.opened
-            if run.touched is None or not self._apart.open(call, run.touched):
-                self._note_refusal(shape, e)
-            else:
-                opened = sorted(self._apart.opened - before, key=str)
-                splitting.tell(self, shape.entry, parts.Note(f"arguments {opened} are objects: {e.detail}", {}, opened))
-            return result, None
-        except Exception as e:  # a bug of ours must not become the user's: the answer is there
-            if interrupts.is_one(e):
-                raise
-            log.exception("finishing the recording of %s failed", self.name)
-            self._note_refusal(shape, recording.Refused("internal", repr(e)))
-            return result, None
-        fixed = run.fixed_arguments()
-        if fixed:
-            self._apart.pin(fixed)
-            return result, None
-        found = {path for path, _, may_be_fetched in captured.moved if path and may_be_fetched} - self._moving.places
-        are_fetched = self._moving.add_found(found)
-        counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
-        self._report_opaque(captured.opaque)
-        first = next((place for place in captured.moved if place[0] and place[1]), None)
-        if first is not None and self._note_moved(shape, *first[:2]):
-            return result, None
-        if captured.must_fetch(found) and are_fetched:
-            return result, None  # It would have to be bound anew for every call: the next recording fetches what lies there.
-        return result, Job(shape, call, sizes, captured, threading.Event(), proof, since=time.monotonic())
-
-    def _note_moved(self, shape: Shape, where: paths.Path, digest: str) -> bool:
-        """Notes a place that a run read, with the digest of what was there, and that holds something else now; whether it held
-        something new too often. What returns, as a flag of a cache does with each new cache, is found again."""
-        subject = dependencies.subject_of("attribute", where)
-        shape.moved[where].add(digest)
-        log.debug("%s moves %s", self.name, subject)
-        if len(shape.moved[where]) < _MOVES_MAX:
-            return False
-        refused = recording.Refused("volatile", f"every call changes {subject}, which it reads")
-        if shape.rest():
-            self._say_refused(refused)
-        else:
-            self._note_refusal(shape, refused)
-        return True
-
-    def defer(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> bool:
-        """Sends a recording of a call that computes nothing, for the daemon to hold against its templates. False when a call
-        that computes must take its place."""
-        call = self._taken_apart(args, kwargs)
-        shape, sizes = self._shapes.get(self._number(call)), call.sizes()
-        if shape is None or self.config.capture == "export" or not shape.may_defer() or not shape.begin(sizes):
-            return False
-        is_sent = False
-        try:
-            captured = self._deferred(call)
-            if captured is not None:
-                counters.add("deferred")
-                is_sent = self._submit(Job(shape, call, sizes, captured, threading.Event(), is_deferred=True))
-        finally:
-            if not is_sent:
-                shape.end(sizes)
-        return is_sent
-
-    def _deferred(self, call: calls.Call) -> "recording.Captured | None":
-        run = self._prepare(call, deferred=True)
-        try:
-            return run.finish(run.run())
-        except Exception as e:  # The run that computes says it to the user.
-            if interrupts.is_one(e):
-                raise
-            log.debug("%s: a deferred recording failed: %r", self.name, e)
-            return None
-        finally:
-            run.complete_if_kept()
-
-    def _finish(self, run: recording.Recording, result: typing.Any, call: calls.Call, declared: "gears.Declared | None"
-                ) -> "tuple[recording.Captured, exporting.Proof | None]":
-        if self.config.capture != "export":
-            return run.finish(result), None
-        began = time.perf_counter()
-        captured, proof, warning = exporting.capture(run, result, self.target, call, self.config, declared)
-        counters.add("exports")
-        counters.add_seconds("export", time.perf_counter() - began)
-        if warning is not None:
-            self._warn_once("export", f"{self.name}: {warning}")
-        return captured, proof
-
-    def _prepare(self, call: calls.Call, deferred: bool = False) -> recording.Recording:
-        declared = self._declared.get(call.shape_key)
-        follows = self.config.dynamic is not False and self.config.capture != "export" and (declared is None or bool(declared.gears))
-        # Gears name every size that changes.
-        fixed = declared.static if declared is not None else ()
-        return recording.Recording(self.target, self.name, call, self.config, deferred, follows and not deferred, self._moving.places, fixed)
-
-    def _note_refusal(self, shape: Shape, refused: recording.Refused) -> None:
-        counters.add("refusals")
-        counters.add(f"refused_{refused.name}")
-        shape.refusals += 1
-        self._refused_in_a_row += shape.refusals == 1
-        if self._refused_in_a_row >= _HOPELESS_MIN:
-            self.site._pass_over(min(1 << self._refused_in_a_row, _PASSED_OVER_MAX))
-        why = self._say_refused(refused)
-        if self.config.on_unsupported == "error":
-            shape.refuse(why)
-            raise errors.Unsupported(f"{self.name}: {refused.name} ({refused.detail})")
-        # A first call makes much that later ones find: modules, tables, buffers.
-        if refused.name not in recording.MAY_PASS or shape.refusals >= _REFUSALS_MAX:
-            # A cache of few sizes is full some day.
-            if refused.name != "fresh-answer" or not shape.rest():
-                self._stay_eager(shape, why)
-
-    def _say_refused(self, refused: recording.Refused) -> str:
-        if adopting.holds_any(self.target):  # Whatever was found first: all of it is torchao's own work.
-            refused = recording.Refused("subclass", f"weights that torchao has quantised, {refused.name}: {refused.detail}")
-        why = f"{refused.name}: {refused.detail}"
-        self._last_miss = miss.Miss("refused", why)
-        self._warn_once(refused.name, f"{self.name} runs eagerly: {refused.name} ({refused.detail}){recording.advice(refused.name)}")
-        return why
+        return self._refusals.answer("on_miss", nearest, call.args, call.kwargs)
 
     def be_part(self) -> None:
         """Serves only the calls of a program that runs in parts, of which its module is one."""
@@ -546,7 +353,7 @@ class Engine:
 
     def fetch_always(self, places: "typing.Iterable[paths.Path]") -> None:
         """Places that hold another number or tensor in every call: they are fetched."""
-        self._moving.add(places)
+        self._recordings.moving.add(places)
 
     def expect_calls(self) -> None:
         """What has been recorded so far need not have served a call yet."""
@@ -557,21 +364,13 @@ class Engine:
         with self._lock:
             return list(self._parts)
 
-    def _stay_eager(self, shape: Shape, why: str) -> None:
-        """Calls of this structure run the function from now on, at the cost of a look-up."""
-        shape.refuse(why)
-        # Where variants are here, a call may still find its state among theirs.
-        may_serve = bool(shape.entry.variants) or shape.declared is not None and bool(shape.declared.static)
-        if shape.parts is not None and not may_serve:
-            self.site._refuse(shape.key)
-
     def _note_daemon_error(self, error: errors.Error) -> None:
         self._last_error = str(error)
         counters.add("daemon_errors")
         if isinstance(error, (errors.Unavailable, errors.Timeout)):
             self._link.say(error)
         else:
-            self._warn_once(f"daemon-{error.code}", f"{self.name} runs eagerly for now: {error.code}: {error}")
+            self._refusals.warn_once(f"daemon-{error.code}", f"{self.name} runs eagerly for now: {error.code}: {error}")
 
     # -- what users ask ------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ class Serving:
             if variant.program is not None:  # The bindings of others stay: their state may return.
                 self._engine.site._forget(call.shape_key, call.objects, variant.program)
             accepted = self.install(shape, variant, call) or accepted
-            if variant.is_bound_anew_each_time() and self._engine._moving.add_weights(variant):
+            if variant.is_bound_anew_each_time() and self._engine._recordings.moving.add_weights(variant):
                 shape.entry.variants.remove(variant)  # One that fetches them takes its place.
                 self._engine.site._remove(variant.program)
         counters.add_seconds("bind", time.perf_counter() - began)

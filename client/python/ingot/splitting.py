@@ -16,7 +16,7 @@ def split(engine: "Engine", shape: Shape, why: str, call: calls.Call) -> typing.
     """The eager answer of a call: what lies between the statements in which values leave the graph, and the modules that are called, is
     compiled from now on."""
     if sys.getprofile() is not None:
-        return engine._fall_back("retired", why, call.args, call.kwargs)
+        return engine._refusals.answer("retired", why, call.args, call.kwargs)
     from ingot import pieces  # Few programs need it, and what takes code apart is large.
 
     shape.parts = 0
@@ -31,7 +31,7 @@ def split(engine: "Engine", shape: Shape, why: str, call: calls.Call) -> typing.
         made = [parts.make(module, engine) for module in cut.survey.modules()]
         shape.parts = len(made) + (in_pieces is not None)
         engine._parts.update(made)
-        engine._stay_eager(shape, why)
+        engine._refusals.stay_eager(shape, why)
         if shape.parts:
             # What its variants do before a guard fails would be done twice.
             engine.site._forget(shape.key, call.objects)
@@ -39,7 +39,7 @@ def split(engine: "Engine", shape: Shape, why: str, call: calls.Call) -> typing.
     if shape.parts:
         counters.add("parts", len(made))
         what = f"{len(made)} modules" + (" and pieces of itself" if in_pieces is not None else "")
-        engine._warn_once("parts", f"{engine.name} runs in parts, {what} with Python between them: {why}")
+        engine._refusals.warn_once("parts", f"{engine.name} runs in parts, {what} with Python between them: {why}")
         if known is None:
             shape.entry.note = note
             tell(engine, shape.entry, note)
