@@ -44,7 +44,7 @@ class S3Blobs final : public BlobStore {
   Task<bool> Delete(Digest digest, Until until) override;
   std::string Describe() const override;
 
-  /// S3Client::Check.
+  /// As CheckS3 (s3_check.h).
   Task<S3Abilities> Check(Until until) { return CheckS3(*client_, std::move(until)); }
   /// Ends uploads under PREFIX/blobs that nobody finished for upload_age_max. How many those were.
   Task<size_t> SweepUploads(Until until);
