@@ -69,6 +69,7 @@ class X86Target : public Target {
   Result<Object> Emit(const loop::Kernel& kernel, const loop::Schedule& schedule) const override {
     TRY_ASSIGN(const Backend::Loan backend, Backend::Borrow(spec_.level));
     llvm::LLVMContext context;
+    context.setDiscardValueNames(true);
     llvm::Module module("ingot", context);
     TRY_ASSIGN(const std::vector<Outlined> outlined, Build(kernel, schedule, *backend.operator->(), module));
     Object object;
