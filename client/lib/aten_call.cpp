@@ -157,8 +157,10 @@ std::optional<c10::IValue> PlainValue(const proto::PlanArg& arg, const c10::Type
   }
 }
 
-/// Of this library (own_rows.cpp).
+/// Of this library (own_rows.cpp): as plans name it, and as PyTorch knows it. What a graph's own operators are called,
+/// nobody can record.
 constexpr std::string_view kOwnRows = "ingot::own_rows";
+constexpr const char* kRegisteredOwnRows = "ingot_client::own_rows";
 
 bool HoldsTensors(const c10::Type& type) {
   return type.kind() == c10::TypeKind::ListType &&
@@ -169,7 +171,7 @@ bool HoldsTensors(const c10::Type& type) {
 
 Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step, const ProcessGroups& groups) {
   const std::string name = step.op()->str();
-  auto found = Find(name);
+  auto found = Find(name == kOwnRows ? kRegisteredOwnRows : name);
   Mode mode = Mode::kReturned;
   if (step.inplace() >= 0) {
     mode = Mode::kCopyBack;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ingot::own_rows, the one operator of plans that is not PyTorch's: the block of a tensor that is this rank's.
+// ingot_client::own_rows, the one operator of plans that is not PyTorch's: the block of a tensor that is this rank's.
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
@@ -19,7 +19,7 @@ at::Tensor OwnRows(const at::Tensor& input, int64_t dim, int64_t ranks, std::str
 
 }  // namespace
 
-TORCH_LIBRARY_FRAGMENT(ingot, library) {
+TORCH_LIBRARY_FRAGMENT(ingot_client, library) {
   library.def("own_rows(Tensor input, int dim, int ranks, str group_name) -> Tensor");
   library.impl("own_rows", c10::DispatchKey::CPU, OwnRows);
 }
