@@ -51,6 +51,7 @@ Result<Page<StoreRow>> PageOfFacts(RocksDb& db, Table table, const std::string& 
                           [table](Bytes row_key, Bytes bytes) -> std::optional<StoreRow> {
                             const Result<Digest> key = DigestFromFactsKey(row_key);
                             if (!key) return std::nullopt;
+                            // Facts that cannot be read make a value that is worth nothing to keep.
                             const Result<FactsRow> facts = DecodeFactsRow(bytes);
                             return StoreRow{table, *key, facts ? facts->stat : Stat{}};
                           });

@@ -2,31 +2,13 @@
 #include <string_view>
 
 #include "compiler/ops/call.h"
+#include "compiler/ops/dim_arg.h"
 #include "compiler/ops/infer.h"
-#include "compiler/ops/op_table.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewrite.h"
 
 namespace ingot::compiler {
 namespace {
-
-/// Where an operator takes a dim (or a list of them) of operand 0; `added` is 1 where the dim is
-/// one of the result, which has one more.
-struct DimRule {
-  size_t arg;
-  size_t added = 0;
-};
-
-const OpTable<DimRule>& DimRules() {
-  static const OpTable<DimRule> rules = [] {
-    OpTable<DimRule> table;
-#define DIM(...) \
-  , DimRule { __VA_ARGS__ }
-#include "compiler/ops/ops.def"
-    return table;
-  }();
-  return rules;
-}
 
 bool WrapInt(Dim& dim, size_t rank) {
   if (!dim.is_const() || dim.const_value() >= 0) return false;
@@ -54,7 +36,7 @@ bool WrapDims(Graph& graph, NodeId id) {
     if (!list || node.args.size() < 2 || node.results.size() != 1) return false;
     return WrapArg(graph, id, 1, graph.type(node.results[0]).rank());
   }
-  const DimRule* rule = DimRules().Of(node.op);
+  const DimArg* rule = DimArgOf(node.op);
   if (!rule || rule->arg >= node.args.size()) return false;
   const Type* type = Call(graph, node).TypeAt(0);
   if (!type) return false;

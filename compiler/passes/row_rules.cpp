@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "compiler/ops/call.h"
+#include "compiler/ops/dim_arg.h"
 #include "compiler/ops/infer.h"
 #include "compiler/ops/op_table.h"
 #include "compiler/ops/ops.h"
@@ -31,22 +32,6 @@ const OpTable<Reads>& ReadTable() {
 #define REDUCE(...) , Reads::kAlong
 #include "compiler/ops/ops.def"
 #define SCAN(...) , Reads::kAlong
-#include "compiler/ops/ops.def"
-    return table;
-  }();
-  return table;
-}
-
-/// The argument that has the dims of operand 0 along which an operator reads.
-struct DimArg {
-  size_t arg = 0;
-  size_t more = 0;
-};
-const OpTable<DimArg>& DimArgs() {
-  static const OpTable<DimArg> table = [] {
-    OpTable<DimArg> table;
-#define DIM(...) \
-  , DimArg { __VA_ARGS__ }
 #include "compiler/ops/ops.def"
     return table;
   }();
@@ -108,9 +93,9 @@ std::optional<std::vector<size_t>> DimsRead(const Graph& graph, const Node& node
   const Call call(graph, node);
   const size_t rank = call.TypeAt(0)->rank();
   std::vector<size_t> read;
-  if (const DimArg* dims = DimArgs().Of(node.op)) {
+  if (const DimArg* dims = DimArgOf(node.op)) {
     const auto listed = call.IntsAt(dims->arg);
-    if (!listed || listed->empty() || dims->more != 0) return std::nullopt;  // None and []: along all.
+    if (!listed || listed->empty() || dims->added != 0) return std::nullopt;  // None and []: along all.
     for (const int64_t one : *listed) {
       const std::optional<size_t> dim = WrapDim(one, rank);
       if (!dim) return std::nullopt;

@@ -17,7 +17,7 @@ Item = tuple[str, str, str]
 """(name, digest as hex, short text)"""
 Component = tuple[str, list[Item]]
 
-_LEAF_NAMES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
+DTYPE_NAMES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
                torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool",
                torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
 
@@ -113,7 +113,7 @@ def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int
         kind += " of inference" if value.is_inference() else ""
         if _native.has_own_attributes(value):
             kind += " with attributes"
-        return f"{_LEAF_NAMES.get(value.dtype, str(value.dtype))}[{value.dim()}]@{value.device.type}{kind}"
+        return f"{DTYPE_NAMES.get(value.dtype, str(value.dtype))}[{value.dim()}]@{value.device.type}{kind}"
     if (type(value) is list or kinds.is_a(value, tuple)) and depth < 32:
         inner = ", ".join(describe(v, seen, depth + 1) for v in kinds.elements(value))
         kind = "" if type(value) in (tuple, list) else type(value).__qualname__

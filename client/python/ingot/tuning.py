@@ -11,7 +11,7 @@ import typing
 
 import torch
 
-from ingot import _native, background, errors
+from ingot import _native, background, errors, keys
 
 if typing.TYPE_CHECKING:
     from ingot.engine import Engine
@@ -22,8 +22,7 @@ _SECONDS = 0.3
 """Of the rounds that choose, and again of those that confirm; fewer than _ROUNDS_MIN are never made."""
 _CLEAR, _NEVER_WORSE = 0.96, 1.01
 """The share of the kernel's time that the library may take to be chosen, over all sizes and at any of them."""
-_DTYPES = {"bool": torch.bool, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64, "f16": torch.float16,
-           "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
+_DTYPES = {name: dtype for dtype, name in keys.DTYPE_NAMES.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,14 +64,14 @@ def _tune(engine: "Engine") -> "list[Contest]":
     connection = engine._link.get(engine.config.connect_ms_max)
     found: "list[Contest]" = []
     with background.waiting():
-        keys = [connection.lookup(entry.key.components, -1)["entry"] for entry in list(engine._entries.values()) if entry.variants]
-        for key in keys:
+        entries = [connection.lookup(entry.key.components, -1)["entry"] for entry in list(engine._entries.values()) if entry.variants]
+        for key in entries:
             query = json.dumps({"key": key})
             connection.query("tune", query)
             while contests := json.loads(connection.query("contests", query))["contests"]:
                 found += [_hold(connection, contest) for contest in contests]
         if any(contest.chosen for contest in found):
-            for key in keys:
+            for key in entries:
                 connection.query("tune", json.dumps({"key": key}))
     engine.look_up_again()
     return found

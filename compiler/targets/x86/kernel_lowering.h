@@ -36,7 +36,7 @@ class KernelLowering {
   KernelLowering(const loop::Kernel& kernel, const loop::Schedule& schedule, const VectorUnit& unit,
                  bool checks_accesses, llvm::Function* function);
   Status Run();
-  /// Code of contractions, each way of one by itself.
+  /// Code of contractions, which others may share.
   const std::vector<Region>& regions() const { return regions_; }
 
  private:
