@@ -37,8 +37,8 @@ struct ContractionSchedule {
   unsigned in_turn = 0;     ///< kDepth: so many columns are read to their end before the next are; 0: the tile's are
   bool unrolls(size_t depth) const { return (unrolled >> depth & 1U) != 0; }
 
-  /// The way of many rows: columns of the right operand, which lie along k, are decoded and turned over,
-  /// those of a register tile at a time, and vectors run along j.
+  /// The way of many rows: columns of the right operand are decoded into a dense panel, those of a register tile at a
+  /// time, turned over where they lie along k, and vectors run along j.
   struct Turned {
     int64_t from = 0;  ///< TiledRows of a kernel that goes this way, at least; 0 = none does
     unsigned rows = 1, columns = 1;  ///< of a register tile, in elements and in vectors

@@ -173,6 +173,21 @@ TEST(Contraction, GivesTheSameBitsByEachScheduleThatIsOffered) {
 }
 
 // A pair of bf16 that is turned over is one element: of a depth that may be odd, vectors along it are twice as fast.
+TEST(Contraction, ManyRowsOfShortVectorsShareADensePanel) {
+  constexpr int64_t kMany = 512, kFew = 32;
+  const auto from = [](bool is_transposed, DType left, int64_t rows) {
+    const auto kernel = loop::Parse(TextOf({"", left, DType::kF32, DType::kF32, DType::kF32, is_transposed}));
+    if (!kernel) return int64_t{-1};
+    const Dim sizes[] = {Dim(1), Dim(rows), Dim(1024), Dim(1024)};
+    return x86::ScheduleOf(loop::Substitute(*kernel, sizes), {32}).contractions[0].turned.from;
+  };
+  for (const bool is_transposed : {true, false}) {
+    EXPECT_EQ(from(is_transposed, DType::kF32, kMany), 1);
+    EXPECT_EQ(from(is_transposed, DType::kF32, kFew), 0);
+  }
+  EXPECT_EQ(from(true, DType::kBF16, kMany), 0) << "rows would be decoded for each register tile";
+}
+
 TEST(Contraction, TurnsOverPairsOfKnownDepthsAlone) {
   const auto kernel = loop::Parse(TextOf({"", DType::kBF16, DType::kBF16, DType::kF32, DType::kBF16, true}));
   ASSERT_TRUE(kernel) << kernel.error().ToText();

@@ -337,7 +337,9 @@ Status KernelLowering::LowerOneWay(Contract c) {
       } else if (c.tiles && !c.tiles->right_lies_along_depth) {
         TRY(PackColumns(c, column, end_column, first_k, end_k));
       } else if (c.is_turned) {
-        TRY(TurnColumns(c, column, end_column, first_k, end_k));
+        const bool lies_along_depth = loop::DepthOfLanes(kernel_, c.form).has_value();
+        TRY(lies_along_depth ? TurnColumns(c, column, end_column, first_k, end_k)
+                             : LayColumns(c, column, end_column, first_k, end_k));
       }
       const std::function<Status(Value*, Accumulators&)> tile_at = [&](Value* row, Accumulators&) {
         if (tile.in_turn == 0 && !has_windows) FetchNextColumns(c, row, column, first_k, columns);
@@ -556,6 +558,23 @@ Status KernelLowering::StoreStaged(const Contract& c, Value* row, Value* column,
   });
 }
 
+/// For each vector of a register tile the lanes that have a column; null where all are known to have one.
+std::vector<Value*> KernelLowering::MasksOfColumns(const Contract& c, Value* column, Value* end_column) {
+  std::vector<Value*> masks(c.tile.columns, nullptr);
+  const int64_t step = int64_t{c.tile.columns} * c.lanes;
+  const guards::Dim& extent = c.block.extent;
+  if (extent.is_const() && extent.const_value() % step == 0) return masks;
+  llvm::Type* narrow = code_.getInt32Ty();
+  Value* left_over = code_.CreateTrunc(code_.CreateSub(end_column, column), narrow);
+  const unsigned saved = std::exchange(lanes_, c.lanes);
+  for (size_t v = 0; v < masks.size(); ++v) {
+    Value* here = code_.CreateSub(left_over, code_.I(left_over, static_cast<int64_t>(v * c.lanes)));
+    masks[v] = code_.CreateICmpSLT(LaneNumbers(narrow), code_.Splat(here, c.lanes));
+  }
+  lanes_ = saved;
+  return masks;
+}
+
 Status KernelLowering::ContractAlongColumns(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
                                             Value* end_k) {
   const unsigned rows = c.tile.rows, vectors = c.tile.columns;
@@ -565,20 +584,7 @@ Status KernelLowering::ContractAlongColumns(Contract& c, Value* row, Value* colu
   llvm::Type* vector = code_.TypeOf(c.form.sum, c.lanes);
   Accumulators sums(1);
   sums[0].parts.assign(size_t{rows} * vectors, llvm::Constant::getNullValue(vector));
-  std::vector<Value*> masks(vectors, nullptr);
-  const int64_t step = int64_t{vectors} * c.lanes;
-  const guards::Dim& extent = c.block.extent;
-  const bool is_even = extent.is_const() && extent.const_value() % step == 0;
-  if (!is_even) {
-    llvm::Type* narrow = code_.getInt32Ty();
-    Value* left_over = code_.CreateTrunc(code_.CreateSub(end_column, column), narrow);
-    const unsigned saved = std::exchange(lanes_, c.lanes);
-    for (unsigned v = 0; v < vectors; ++v) {
-      Value* here = code_.CreateSub(left_over, code_.I(left_over, int64_t{v} * c.lanes));
-      masks[v] = code_.CreateICmpSLT(LaneNumbers(narrow), code_.Splat(here, c.lanes));
-    }
-    lanes_ = saved;
-  }
+  const std::vector<Value*> masks = MasksOfColumns(c, column, end_column);
   const auto multiply = [&](Accumulators& running) {
     std::vector<Value*> factors;
     for (unsigned v = 0; v < vectors; ++v) {

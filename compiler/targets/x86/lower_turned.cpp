@@ -123,6 +123,26 @@ Status KernelLowering::TurnColumns(Contract& c, Value* column, Value* end_column
   });
 }
 
+/// The same of columns that lie side by side for each k: there they are laid densely.
+Status KernelLowering::LayColumns(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k) {
+  const size_t lane = kernel_.rows.size();
+  const unsigned vectors = c.tile.columns;
+  const Line right = LinesOfColumns(c, column, end_column, 1)[0];
+  const std::vector<Value*> masks = MasksOfColumns(c, column, end_column);
+  llvm::Type* vector = code_.TypeOf(c.form.sum, c.lanes);
+  Accumulators none;
+  return CountUp(first_k, end_k, 1, none, [&](Value* k, Accumulators&) -> Status {
+    c.ks[0] = k;
+    Value* step = code_.CreateMul(code_.CreateSub(k, first_k), code_.I64(vectors));
+    Value* at = code_.CreateGEP(vector, c.panel, {step});
+    for (unsigned v = 0; v < vectors; ++v) {
+      Value* laid = DecodeAll(c, c.right.inner, c.form.right, AheadOf(c, right, v), lane, c.lanes, masks[v]);
+      code_.CreateAlignedStore(laid, code_.CreateConstGEP1_64(vector, at, v), llvm::Align(unit_.bytes));
+    }
+    return {};
+  });
+}
+
 /// One register tile of sums, from `row` and `column` on.
 Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k) {
   const unsigned rows = c.tile.rows, vectors = c.tile.columns;

@@ -112,13 +112,12 @@ void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* colu
   Value* column_lines = hides_sizes_ ? Hidden(lines, Place::Lines(c.is_turned)) : code_.I64(lines);
   // The lines are shared out among the register tiles of the task. One line at least: a loop is less than a branch.
   Value* turns = CeilDiv(code_.CreateSub(end_row_, first_row_), c.tile.rows);
-  const auto share = [&](Value* turn) {
-    return code_.CreateUDiv(code_.CreateMul(turn, code_.CreateMul(column_lines, code_.I64(width))), turns);
-  };
-  Value* turn = code_.CreateUDiv(row, code_.I64(c.tile.rows));
-  Value* begin = share(turn);
+  Value* all = code_.CreateMul(column_lines, code_.I64(width));
+  Value* share = code_.CreateUDiv(code_.CreateAdd(all, code_.CreateSub(turns, code_.I64(1))), turns);
+  Value* begin = code_.CreateMul(code_.CreateUDiv(row, code_.I64(c.tile.rows)), share);
+  Value* end = code_.Binary(llvm::Intrinsic::smin, code_.CreateAdd(begin, share), all);
   Value* has_first_rows = code_.CreateICmpSLT(row, code_.I64(schedule_.row_tile));
-  Value* end = code_.CreateSelect(has_first_rows, share(code_.CreateAdd(turn, code_.I64(1))), begin);
+  end = code_.CreateSelect(has_first_rows, end, begin);
   llvm::Type* byte = code_.getInt8Ty();
   // Behind the last columns come the first ones, for the next piece of k, and then those of the next task.
   Value* next = code_.CreateAdd(column, code_.I64(width));
@@ -134,15 +133,27 @@ void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* colu
   Value* column_bytes = code_.CreateMul(stride, code_.I64(size));
   next = code_.CreateAdd(code_.CreateMul(next, stride), next_k);
   next = code_.CreateGEP(code_.MemoryTypeOf(load.dtype), c.right_at[0], {next});
-  Accumulators none;
-  const auto fetch = [&](Value* n, Accumulators&) -> Status {
-    Value* at = code_.CreateMul(code_.CreateUDiv(n, column_lines), column_bytes);
-    at = code_.CreateAdd(at, code_.CreateMul(code_.CreateURem(n, column_lines), code_.I64(kLineBytes)));
+  // A division takes as long as ten sums: where the next line lies follows from where this one does.
+  Value* line_bytes = code_.I64(kLineBytes);
+  Value* first_line = code_.CreateURem(begin, column_lines);
+  Value* first_at = code_.CreateMul(code_.CreateUDiv(begin, column_lines), column_bytes);
+  first_at = code_.CreateAdd(first_at, code_.CreateMul(first_line, line_bytes));
+  Value* to_next_column =
+      code_.CreateSub(column_bytes, code_.CreateMul(code_.CreateSub(column_lines, code_.I64(1)), line_bytes));
+  Accumulators where(1);
+  where[0].parts = {first_line, first_at};
+  const auto fetch = [&](Value*, Accumulators& running) -> Status {
+    Value*& line = running[0].parts[0];
+    Value*& at = running[0].parts[1];
     code_.Prefetch(code_.CreateGEP(byte, next, {at}), Builder::Keep::kSecondCache);
+    line = code_.CreateAdd(line, code_.I64(1));
+    Value* is_behind = code_.CreateICmpEQ(line, column_lines);
+    at = code_.CreateAdd(at, code_.CreateSelect(is_behind, to_next_column, line_bytes));
+    line = code_.CreateSelect(is_behind, code_.I64(0), line);
     return {};
   };
   // A loop of nothing but fetches cannot fail.
-  (void)CountUp(begin, end, 1, none, fetch, /*at_least_once=*/true);
+  (void)CountUp(begin, end, 1, where, fetch, /*at_least_once=*/true);
 }
 
 }  // namespace ingot::compiler::x86

@@ -132,6 +132,32 @@ bool TurnsPlain(const loop::Kernel& kernel, const loop::Contraction& form, const
          kernel.insts[right].dtype == guards::DType::kF32 && loop::MayTileColumns(kernel);
 }
 
+/// The ways of many rows by vectors of 32 bytes: twelve sums, two vectors of columns and one factor are in registers at
+/// once. Columns that lie side by side are copied: with powers of two between the steps of k they push each other out
+/// of the first cache.
+loop::ContractionSchedule::Turned TurnedByShortVectors(const loop::Kernel& kernel, const loop::Block& block,
+                                                       int64_t rows, const loop::Contraction& form) {
+  loop::ContractionSchedule::Turned turned;
+  const bool lies_along_depth = loop::DepthOfLanes(kernel, form).has_value();
+  const bool is_copied = !lies_along_depth && block.depths.size() == 1 && loop::RunsAlongColumns(kernel, form);
+  if (form.sum != guards::DType::kF32 || (!lies_along_depth && !is_copied)) return turned;
+  const guards::Dim depth = block.Depth(), inner = StepsBehindFirst(block);
+  const bool is_shallow = depth.is_const() && depth.const_value() <= kTurnedDepth;
+  const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone, folds_few = lies_along_depth && is_shallow;
+  // An element of a row that is no f32 takes three steps to become a vector of them, for each register tile.
+  const auto is_single = [&](loop::Id load) { return kernel.insts[load].dtype == guards::DType::kF32; };
+  const bool is_plain = lies_along_depth && !decodes && !folds_few;
+  if (is_plain && !std::ranges::all_of(form.left.loads, is_single)) return turned;
+  const int64_t rows_min = decodes || folds_few ? kTurnedRowsMin : kPlainTurnedRowsMin;
+  if (rows != 0 && rows < rows_min) return turned;
+  turned.from = folds_few || rows != 0 ? 1 : rows_min;
+  turned.rows = 6;
+  turned.columns = 2;
+  const int64_t at_a_time = decodes ? kTurnedDepth : kPlainTurnedDepth;
+  turned.depth = is_shallow ? 0 : std::max<int64_t>(1, at_a_time / std::max<int64_t>(1, inner.const_value()));
+  return turned;
+}
+
 /// Sums over few steps cost more to fold over the lanes than to make, as sums of pairs do, and what is decoded for each
 /// few rows is decoded again and again. Turning over costs as much as a few rows.
 loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loop::Block& block, int64_t rows,
@@ -143,6 +169,7 @@ loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loo
   if (block.depths.size() > 1 && (lanes == 0 || !inner.is_const() || inner.const_value() > kTurnedStepsMax))
     return turned;
   if (const auto tiles = TileFormOf(kernel, block, form, unit)) return TurnedByTiles(block, rows, *tiles);
+  if (unit.bytes == 32) return TurnedByShortVectors(kernel, block, rows, form);
   if (!lanes || form.sum != guards::DType::kF32) return turned;
   const guards::Dim depth = block.Depth();
   const bool is_shallow = depth.is_const() && depth.const_value() <= kTurnedDepth;
@@ -154,8 +181,8 @@ loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loo
   // Known rows, and shallow sums of any, need no second way beside this one.
   turned.from = is_shallow || rows != 0 ? 1 : rows_min;
   // Where nothing is decoded, more sums than hide their latency are no faster, and leave more rows over.
-  turned.rows = unit.bytes == 64 && !is_plain ? 6 : 4;
-  turned.columns = unit.bytes == 64 ? 4 : 2;
+  turned.rows = is_plain ? 4 : 6;
+  turned.columns = 4;
   const int64_t at_a_time = is_plain ? kPlainTurnedDepth : kTurnedDepth;
   turned.depth = is_shallow ? 0 : std::max<int64_t>(1, at_a_time / std::max<int64_t>(1, inner.const_value()));
   return turned;
@@ -242,8 +269,9 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
     tile.lane_depth = static_cast<unsigned>(*depth_of_lanes);
     size_t widest = 1;
     for (const loop::Id load : form.right.loads) widest = std::max(widest, SizeOf(kernel.insts[load].dtype));
-    const bool is_plain = !is_few && tile.turned.from > 1 && TurnsPlain(kernel, form, unit);
-    if (is_few || (tile.turned.from > 1 && !is_plain)) {
+    // Rows that go this way because they are fewer than that.
+    const bool leaves_few = tile.turned.from > 1 && tile.turned.from < kPlainTurnedRowsMin;
+    if (is_few || leaves_few) {
       const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone;
       const int64_t most = decodes && is_wide && rows != 0 ? 2 * kRowsInTurn : kRowsInTurn;
       const int64_t groups = (rows + most - 1) / most;
@@ -258,7 +286,7 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
       if (!is_wide) tile.rows = std::min(tile.rows, 3U);
       tile.columns = is_wide ? 6 : 4;
       // The columns of a task are whole register tiles of either way.
-      if (is_plain) std::tie(tile.rows, tile.columns) = std::pair(3U, 8U);
+      if (is_wide && tile.turned.from > 1) std::tie(tile.rows, tile.columns) = std::pair(3U, 8U);
       tile.depth = kDepthBytes;
     }
     // Pieces are whole rounds of every way of reading.
