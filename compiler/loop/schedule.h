@@ -42,9 +42,9 @@ struct ContractionSchedule {
   struct Turned {
     int64_t from = 0;  ///< TiledRows of a kernel that goes this way, at least; 0 = none does
     unsigned rows = 1, columns = 1;  ///< of a register tile, in elements and in vectors
-    bool by_tiles = false;           ///< those are in registers that hold a tile each, and are multiplied as such
-    int64_t depth = 0;               ///< steps of the k along the lanes that are turned over at a time; 0 = all
-    bool gathers = false;            ///< windows: what a register tile of rows reads is laid side by side first
+    bool by_tiles = false;  ///< those are in registers that hold a tile each, and are multiplied as such
+    int64_t depth = 0;  ///< steps of the k along the lanes that are turned over at a time; 0 = all
+    bool gathers = false;  ///< windows: what a register tile of rows reads is laid side by side first
     bool operator==(const Turned&) const = default;
   };
   Turned turned;
@@ -53,13 +53,13 @@ struct ContractionSchedule {
 
 /// How the loops of a kernel are walked: in which order and in which pieces, never what they compute.
 struct Schedule {
-  unsigned row_lanes = 0;           ///< vectors run along the last row dim, with so many lanes; 0: along j
+  unsigned row_lanes = 0;  ///< vectors run along the last row dim, with so many lanes; 0: along j
   std::vector<LoopSchedule> loops;  ///< one for each loop that is no contraction, in the order of the blocks
-  int64_t row_tile = 1;             ///< neighbouring points of the last row dims that one task computes
-  size_t row_dims = 1;              ///< how many of the last row dims those points are counted over
-  int64_t column_tile = 0;          ///< values of j that one task computes; 0 = all
+  int64_t row_tile = 1;  ///< neighbouring points of the last row dims that one task computes
+  size_t row_dims = 1;  ///< how many of the last row dims those points are counted over
+  int64_t column_tile = 0;  ///< values of j that one task computes; 0 = all
   std::vector<ContractionSchedule> contractions;  ///< one for each, in the order of the blocks
-  std::vector<Id> transposed;       ///< accesses that MayTranspose; a task moves their elements by squares
+  std::vector<Id> transposed;  ///< accesses that MayTranspose; a task moves their elements by squares
 
   /// Whether tasks are tiles of rows and columns, as in kernels with contractions; otherwise they are rows.
   bool is_tiled() const { return !contractions.empty() || !transposed.empty(); }
@@ -97,7 +97,7 @@ Dim TiledRows(const Kernel& kernel, const Schedule& schedule);
 struct TaskAxis {
   enum class Of : uint8_t { kRows, kColumns, kOuter };
   Of of = Of::kOuter;
-  Dim extent;        ///< TiledRows, ColumnsOf, or the product of the row dims that no tile is cut from
+  Dim extent;  ///< TiledRows, ColumnsOf, or the product of the row dims that no tile is cut from
   int64_t tile = 1;  ///< so much of the extent is one task's; the axis has ceil(extent / tile) numbers
 };
 /// The order of tasks, the axis that is counted fastest first: tiles of the last row dims, so that what a tile of
