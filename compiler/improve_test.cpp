@@ -156,8 +156,8 @@ TEST(Compile, RefusesARecipeThatWouldMakeBuffersMeet) {
 }
 
 /// One product of many rows, of which the target offers several schedules.
-constexpr std::string_view kProduct = R"(graph @f(%x: f32[512, 32], %w: f32[32, 384]) {
-  %y = aten.mm(%x, %w) : f32[512, 384]
+constexpr std::string_view kProduct = R"(graph @f(%x: f32[512, 32], %w: f32[32, 1536]) {
+  %y = aten.mm(%x, %w) : f32[512, 1536]
   return %y
 })";
 
