@@ -269,7 +269,7 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
     tile.lane_depth = static_cast<unsigned>(*depth_of_lanes);
     size_t widest = 1;
     for (const loop::Id load : form.right.loads) widest = std::max(widest, SizeOf(kernel.insts[load].dtype));
-    // Rows that go this way because they are fewer than that.
+    // Where all rows but a few are turned over for, those few are read as few rows are.
     const bool leaves_few = tile.turned.from > 1 && tile.turned.from < kPlainTurnedRowsMin;
     if (is_few || leaves_few) {
       const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone;
