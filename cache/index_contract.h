@@ -110,10 +110,10 @@ class IndexContract : public ::testing::TestWithParam<IndexKind> {
     for (const auto& row : rows) digests.push_back(row.digest);
     return digests;
   }
-  static Until testing_until() { return ingot::testing::Patient(); }
+  static Until testing_until() { return ingot::support::Patient(); }
 
   std::unique_ptr<IndexWorld> world_ = GetParam().make();
-  ingot::testing::Runner runner_{4};
+  ingot::support::Runner runner_{4};
 };
 
 TEST_P(IndexContract, AbsentRecordHasVersionZero) {
@@ -579,7 +579,7 @@ TEST_P(IndexContract, HistoriesOfARecordAreLinearizable) {
   if (!GetParam().is_linearizable) GTEST_SKIP() << "a lost race may be told as won";
   for (int round = 0; round < 20; ++round) {
     const RecordKey key = KeyOf("history" + std::to_string(round));
-    ingot::testing::CheckRegister(runner_, {&index(0), &index(1), &index(2), &index(0)}, key, kLong);
+    ingot::support::CheckRegister(runner_, {&index(0), &index(1), &index(2), &index(0)}, key, kLong);
   }
 }
 
@@ -592,7 +592,7 @@ struct LeaseCall {
 };
 
 TEST_P(IndexContract, HistoriesOfALeaseAreLinearizable) {
-  using Observed = ingot::testing::Observed<LeaseCall>;
+  using Observed = ingot::support::Observed<LeaseCall>;
   for (int round = 0; round < 20; ++round) {
     const Digest key = DigestOf("lease" + std::to_string(round));
     Mutex mutex;
@@ -631,7 +631,7 @@ TEST_P(IndexContract, HistoriesOfALeaseAreLinearizable) {
     // Who holds it now, and the largest fence so far.
     using State = std::pair<uint64_t, uint64_t>;
     MutexLock lock(mutex);
-    EXPECT_TRUE((ingot::testing::IsLinearizable<State, LeaseCall>(
+    EXPECT_TRUE((ingot::support::IsLinearizable<State, LeaseCall>(
         history, State{0, 0}, [](const State& now, const LeaseCall& call) -> std::vector<State> {
           const bool holds = now.first != 0 && now.first == call.fence;
           switch (call.kind) {

@@ -19,11 +19,11 @@
 namespace ingot::cache {
 namespace {
 
-using ingot::testing::IsLinearizable;
-using ingot::testing::IsRegister;
-using ingot::testing::Observed;
-using ingot::testing::RegisterCall;
-using ingot::testing::RegisterHistory;
+using ingot::support::IsLinearizable;
+using ingot::support::IsRegister;
+using ingot::support::Observed;
+using ingot::support::RegisterCall;
+using ingot::support::RegisterHistory;
 
 class LocalWorld final : public IndexWorld {
  public:

@@ -24,12 +24,12 @@
 namespace ingot::cache {
 namespace {
 
-using ingot::testing::CuttingProxy;
-using ingot::testing::FakeService;
-using ingot::testing::IoThread;
-using ingot::testing::Patient;
-using ingot::testing::RedisServer;
-using ingot::testing::Runner;
+using ingot::support::CuttingProxy;
+using ingot::support::FakeService;
+using ingot::support::IoThread;
+using ingot::support::Patient;
+using ingot::support::RedisServer;
+using ingot::support::Runner;
 using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::AnyOf;
@@ -271,7 +271,7 @@ TEST_F(RedisFaultTest, HistoriesUnderFaultsAreLinearizable) {
     }
   });
   for (int round = 0; round < 60; ++round) {
-    ingot::testing::CheckRegister(runner_, {&*clients[0], &*clients[1], &*clients[2]},
+    ingot::support::CheckRegister(runner_, {&*clients[0], &*clients[1], &*clients[2]},
                                   KeyOf("history" + std::to_string(round)), milliseconds(20));
   }
   stop = true;
@@ -591,7 +591,7 @@ class Certificates {
 TEST_F(RedisFaultTest, TlsHoldsTheServerAgainstAuthorityAndName) {
   const Certificates files;
   ASSERT_TRUE(files.is_made());
-  const uint16_t port = ingot::testing::FreePort();
+  const uint16_t port = ingot::support::FreePort();
   RedisServer server({"--port", "0", "--tls-port", std::to_string(port), "--tls-cert-file", files / "server.pem",
                       "--tls-key-file", files / "server.key", "--tls-ca-cert-file", files / "ca.pem", "--bind",
                       "127.0.0.1", "--requirepass", "hush"});
@@ -617,13 +617,13 @@ TEST_F(RedisFaultTest, TlsHoldsTheServerAgainstAuthorityAndName) {
 }
 
 TEST_F(RedisFaultTest, TcpServerIsReachedByNameAndAddress) {
-  const uint16_t port = ingot::testing::FreePort();
+  const uint16_t port = ingot::support::FreePort();
   RedisServer server({"--port", std::to_string(port), "--bind", "127.0.0.1"});
   for (const std::string host : {"127.0.0.1", "localhost"}) {
     Client client("redis://" + host + ":" + std::to_string(port));
     EXPECT_TRUE(Get(client, KeyOf("a"))) << host;
   }
-  Client nowhere("redis://127.0.0.1:" + std::to_string(ingot::testing::FreePort()));
+  Client nowhere("redis://127.0.0.1:" + std::to_string(ingot::support::FreePort()));
   EXPECT_EQ(Get(nowhere, KeyOf("a")).error().code(), Code::kUnavailable);
 }
 

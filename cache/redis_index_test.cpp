@@ -17,8 +17,8 @@
 namespace ingot::cache {
 namespace {
 
-using ingot::testing::IoThread;
-using ingot::testing::RedisServer;
+using ingot::support::IoThread;
+using ingot::support::RedisServer;
 
 /// Clients with threads and connections of their own, at one or more servers.
 class RedisWorld final : public IndexWorld {

@@ -14,7 +14,7 @@
 namespace ingot::cache {
 namespace {
 
-using ingot::testing::FakeS3;
+using ingot::support::FakeS3;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Fault = FakeS3::Fault;

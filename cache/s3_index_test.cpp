@@ -15,9 +15,9 @@
 namespace ingot::cache {
 namespace {
 
-using ingot::testing::FakeS3;
-using ingot::testing::Patient;
-using ingot::testing::Runner;
+using ingot::support::FakeS3;
+using ingot::support::Patient;
+using ingot::support::Runner;
 using Fault = FakeS3::Fault;
 using std::chrono::milliseconds;
 

@@ -23,9 +23,9 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr uint64_t kChunk = 4096;
+constexpr uint64_t kContractChunk = 4096;
 
-struct World {
+struct Directory {
   TempDir dir;
   FakeClock clock;
   Metrics metrics;
@@ -35,8 +35,8 @@ struct World {
   }
   std::unique_ptr<Store> Rocks() {
     RocksStoreOptions options;
-    options.chunk_bytes = kChunk;
-    options.batch_bytes = 3 * kChunk;
+    options.chunk_bytes = kContractChunk;
+    options.batch_bytes = 3 * kContractChunk;
     options.disk_free_bytes_min = 0;
     options.touches_max = 4;
     options.clock = &clock;
@@ -47,7 +47,7 @@ struct World {
   }
   std::unique_ptr<Store> Whole() {
     StoreOptions options;
-    options.chunk_bytes = kChunk;
+    options.chunk_bytes = kContractChunk;
     options.disk_free_bytes_min = 0;
     options.clock = &clock;
     options.metrics = &metrics;
@@ -57,9 +57,9 @@ struct World {
   }
 };
 
-struct Kind {
+struct StoreKind {
   const char* name;
-  std::unique_ptr<Store> (World::*make)();
+  std::unique_ptr<Store> (Directory::*make)();
 };
 
 Buffer MakeValue(size_t size, uint32_t seed) {
@@ -74,19 +74,19 @@ Buffer MakeValue(size_t size, uint32_t seed) {
   return value;
 }
 
-class Contract : public testing::TestWithParam<Kind> {
+class Contract : public testing::TestWithParam<StoreKind> {
  protected:
   Contract() : store_((world_.*GetParam().make)()) {}
 
-  World world_;
+  Directory world_;
   std::unique_ptr<Store> store_;
   const Digest key_ = DigestOf("a key");
 };
 
 TEST_P(Contract, GivesBackWhatWasPut) {
   // Around the sizes where a value becomes chunks and batches.
-  for (const size_t size : {size_t{0}, size_t{1}, kChunk - 1, kChunk, kChunk + 1, 2 * kChunk, 3 * kChunk,
-                            3 * kChunk + 1, 10 * kChunk + 7}) {
+  for (const size_t size : {size_t{0}, size_t{1}, kContractChunk - 1, kContractChunk, kContractChunk + 1,
+                            2 * kContractChunk, 3 * kContractChunk, 3 * kContractChunk + 1, 10 * kContractChunk + 7}) {
     const Buffer value = MakeValue(size, 1);
     const Digest name = DigestOf(value);
     ASSERT_TRUE(store_->Put(Table::kArtifacts, name, value, {.cost_s = 1.0})) << size;
@@ -113,17 +113,17 @@ TEST_P(Contract, MissIsNotFoundAndNamesTheKey) {
 TEST_P(Contract, TablesDoNotMix) {
   for (size_t t = 0; t < kTables; ++t) {
     if (static_cast<Table>(t) == Table::kArtifacts) continue;
-    ASSERT_TRUE(store_->Put(static_cast<Table>(t), key_, MakeValue(2 * kChunk, t), {}));
+    ASSERT_TRUE(store_->Put(static_cast<Table>(t), key_, MakeValue(2 * kContractChunk, t), {}));
   }
   ASSERT_TRUE(store_->Delete(Table::kEntries, key_));
   for (size_t t = 1; t < kTables; ++t) {
     if (static_cast<Table>(t) == Table::kArtifacts) continue;
-    EXPECT_EQ(store_->Get(static_cast<Table>(t), key_)->bytes, MakeValue(2 * kChunk, t)) << t;
+    EXPECT_EQ(store_->Get(static_cast<Table>(t), key_)->bytes, MakeValue(2 * kContractChunk, t)) << t;
   }
 }
 
 TEST_P(Contract, PutReplacesLargeBySmallAndBack) {
-  for (const size_t size : {9 * kChunk, size_t{10}, 5 * kChunk, 6 * kChunk, size_t{0}}) {
+  for (const size_t size : {9 * kContractChunk, size_t{10}, 5 * kContractChunk, 6 * kContractChunk, size_t{0}}) {
     ASSERT_TRUE(store_->Put(Table::kEntries, key_, MakeValue(size, size), {}));
     EXPECT_EQ(store_->Get(Table::kEntries, key_)->bytes, MakeValue(size, size));
     EXPECT_EQ(store_->StatOf(Table::kEntries, key_)->bytes, size);
@@ -173,7 +173,7 @@ TEST_P(Contract, NoWriterLosesAnothersChange) {
 }
 
 TEST_P(Contract, DeleteRemovesAlsoWhatWasJustRead) {
-  ASSERT_TRUE(store_->Put(Table::kEntries, key_, MakeValue(3 * kChunk, 1), {}));
+  ASSERT_TRUE(store_->Put(Table::kEntries, key_, MakeValue(3 * kContractChunk, 1), {}));
   ASSERT_TRUE(store_->Get(Table::kEntries, key_));
   ASSERT_TRUE(store_->Delete(Table::kEntries, key_));
   EXPECT_EQ(store_->Get(Table::kEntries, key_).error().code(), Code::kNotFound);
@@ -311,10 +311,10 @@ TEST_P(Contract, KeepsTheOrderOfWhatIsWorthLeast) {
 TEST_P(Contract, TotalsFollowEveryChange) {
   const auto totals = [&](Table table) { return store_->TotalsOf()[static_cast<size_t>(table)]; };
   ASSERT_TRUE(store_->Put(Table::kGraphs, {1, 0}, MakeValue(100, 1), {}));
-  ASSERT_TRUE(store_->Put(Table::kGraphs, {2, 0}, MakeValue(3 * kChunk, 1), {}));
+  ASSERT_TRUE(store_->Put(Table::kGraphs, {2, 0}, MakeValue(3 * kContractChunk, 1), {}));
   ASSERT_TRUE(store_->Put(Table::kEntries, {2, 0}, MakeValue(5, 1), {}));
   EXPECT_EQ(totals(Table::kGraphs).count, 2u);
-  EXPECT_EQ(totals(Table::kGraphs).bytes, 100 + 3 * kChunk);
+  EXPECT_EQ(totals(Table::kGraphs).bytes, 100 + 3 * kContractChunk);
   ASSERT_TRUE(store_->Put(Table::kGraphs, {2, 0}, MakeValue(7, 1), {}));
   EXPECT_EQ(totals(Table::kGraphs).bytes, 107u);
   ASSERT_TRUE(store_->Delete(Table::kGraphs, {1, 0}));
@@ -324,7 +324,7 @@ TEST_P(Contract, TotalsFollowEveryChange) {
 }
 
 TEST_P(Contract, CompactKeepsEverythingAndDescribeIsOneLine) {
-  const Buffer value = MakeValue(5 * kChunk, 3);
+  const Buffer value = MakeValue(5 * kContractChunk, 3);
   ASSERT_TRUE(store_->Put(Table::kStats, key_, value, {}));
   store_->Touch(Table::kStats, key_);
   ASSERT_TRUE(store_->Compact({}));
@@ -338,7 +338,7 @@ TEST_P(Contract, CompactKeepsEverythingAndDescribeIsOneLine) {
 TEST_P(Contract, ReadersSeeWholeValuesWhileWritersReplaceThem) {
   constexpr int kWriters = 2;
   constexpr int kRounds = 60;
-  const auto value_of = [](uint32_t seed) { return MakeValue(1 + (seed % 5) * kChunk + seed % 7, seed); };
+  const auto value_of = [](uint32_t seed) { return MakeValue(1 + (seed % 5) * kContractChunk + seed % 7, seed); };
   std::map<Digest, uint32_t> known;
   for (uint32_t seed = 0; seed < kWriters * kRounds; ++seed) known[DigestOf(value_of(seed))] = seed;
   ASSERT_TRUE(store_->Put(Table::kEntries, key_, value_of(0), {}));
@@ -381,7 +381,7 @@ TEST_P(Contract, OneOfManyThatExpectNothingWins) {
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&, t] {
-        const auto put = store_->Put(Table::kGraphs, {round, 0}, MakeValue(2 * kChunk, t), {.expected = 0});
+        const auto put = store_->Put(Table::kGraphs, {round, 0}, MakeValue(2 * kContractChunk, t), {.expected = 0});
         if (put && *put != 0) ++won;
       });
     }
@@ -391,9 +391,9 @@ TEST_P(Contract, OneOfManyThatExpectNothingWins) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, Contract,
-                         testing::Values(Kind{"Memory", &World::Memory}, Kind{"Rocks", &World::Rocks},
-                                         Kind{"Whole", &World::Whole}),
-                         [](const testing::TestParamInfo<Kind>& info) { return info.param.name; });
+                         testing::Values(StoreKind{"Memory", &Directory::Memory}, StoreKind{"Rocks", &Directory::Rocks},
+                                         StoreKind{"Whole", &Directory::Whole}),
+                         [](const testing::TestParamInfo<StoreKind>& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace ingot::cache

@@ -38,7 +38,7 @@ using testing::HasSubstr;
 using How = DiskFault::How;
 using Loss = FaultyDisk::Loss;
 
-constexpr uint64_t kChunk = 4096;
+constexpr uint64_t kDiskChunk = 4096;
 
 /// A store on a faulty disk, with a memory of what it acknowledged.
 class World {
@@ -294,18 +294,18 @@ void RunScript(World& world, const std::function<bool()>& go_on = [] { return tr
   };
   step([&] { Ignore(world.Open(), "the disk may fail"); });
   step([&] { world.Put(Table::kEntries, 1, 100, "g"); });
-  step([&] { world.Put(Table::kArtifacts, 0, 5 * kChunk + 1); });
+  step([&] { world.Put(Table::kArtifacts, 0, 5 * kDiskChunk + 1); });
   const Digest large = world.last();
-  step([&] { world.Put(Table::kEntries, 2, 3 * kChunk, "g"); });
-  step([&] { world.Put(Table::kArtifacts, 0, 2 * kChunk, "", /*is_durable=*/false); });
+  step([&] { world.Put(Table::kEntries, 2, 3 * kDiskChunk, "g"); });
+  step([&] { world.Put(Table::kArtifacts, 0, 2 * kDiskChunk, "", /*is_durable=*/false); });
   step([&] { world.Put(Table::kGraphs, 6, 70, "", /*is_durable=*/false); });
-  step([&] { world.Replace(Table::kEntries, 1, 4 * kChunk); });
+  step([&] { world.Replace(Table::kEntries, 1, 4 * kDiskChunk); });
   step([&] { world.Touch(Table::kEntries, 2); });
   step([&] { world.Put(Table::kGraphs, 3, 50); });
   step([&] { world.Pin(Table::kEntries, 2); });
   step([&] { world.Put(Table::kEntries, 4, 200, "h"); });
   step([&] { world.Delete(Table::kArtifacts, large); });
-  step([&] { world.Put(Table::kArtifacts, 0, 9 * kChunk); });
+  step([&] { world.Put(Table::kArtifacts, 0, 9 * kDiskChunk); });
   step([&] { world.Compact(); });
   step([&] { world.Put(Table::kEntries, 2, 60, "h"); });
   step([&] { world.Evict(2); });
@@ -313,9 +313,9 @@ void RunScript(World& world, const std::function<bool()>& go_on = [] { return tr
     world.Close();
     Ignore(world.Open(), "the disk may fail");
   });
-  step([&] { world.Put(Table::kEntries, 5, 2 * kChunk, "g"); });
+  step([&] { world.Put(Table::kEntries, 5, 2 * kDiskChunk, "g"); });
   step([&] { world.Delete(Table::kGraphs, {3, 1}); });
-  step([&] { world.Put(Table::kGraphs, 7, 2 * kChunk, "", /*is_durable=*/false); });
+  step([&] { world.Put(Table::kGraphs, 7, 2 * kDiskChunk, "", /*is_durable=*/false); });
 }
 
 /// How many calls the script makes that `fault` could fail.
@@ -361,7 +361,7 @@ TEST(StoreDisk, AWriteThatNeedNotBeDurableWaitsForNoDisk) {
   ASSERT_TRUE(world.Open());
   world.disk()->Fail({.first = 1, .calls = 1u << static_cast<int>(DiskCall::kSync)});
   EXPECT_TRUE(world.Put(Table::kEntries, 1, 100, "", /*is_durable=*/false));
-  EXPECT_TRUE(world.Put(Table::kArtifacts, 0, 3 * kChunk, "", /*is_durable=*/false));
+  EXPECT_TRUE(world.Put(Table::kArtifacts, 0, 3 * kDiskChunk, "", /*is_durable=*/false));
   EXPECT_EQ(world.disk()->failed(), 0u);
   EXPECT_FALSE(world.Put(Table::kEntries, 2, 100));
   world.Close();
@@ -377,7 +377,7 @@ void ExpectWritesGoOn(World& world, const std::string& what) {
   if (!world.is_open()) {
     ASSERT_TRUE(world.Open());
   }
-  EXPECT_TRUE(world.Put(Table::kEntries, 77, 3 * kChunk, "g"));
+  EXPECT_TRUE(world.Put(Table::kEntries, 77, 3 * kDiskChunk, "g"));
   EXPECT_TRUE(world.Put(Table::kStats, 78, 10));
   EXPECT_EQ(world.store().Trouble(), "");
   EXPECT_THAT(world.store().Describe(), HasSubstr("writable"));
@@ -472,7 +472,7 @@ TEST(StoreDisk, RandomFaultsOneAfterAnother) {
           case 0: world.Delete(table, {name, 1}); break;
           case 1: world.Touch(table, name); break;
           case 2: world.Pin(Table::kEntries, name); break;
-          case 3: world.Replace(Table::kEntries, name, random() % (6 * kChunk)); break;
+          case 3: world.Replace(Table::kEntries, name, random() % (6 * kDiskChunk)); break;
           case 4: world.Evict(3); break;
           case 5: world.Compact(); break;
           case 6: world.Advance(15); break;
@@ -482,7 +482,7 @@ TEST(StoreDisk, RandomFaultsOneAfterAnother) {
               Ignore(world.Open(), "the disk may fail");
             }
             break;
-          default: world.Put(table, name, random() % (6 * kChunk), random() % 2 == 0 ? "g" : ""); break;
+          default: world.Put(table, name, random() % (6 * kDiskChunk), random() % 2 == 0 ? "g" : ""); break;
         }
       }
       const std::string what = fmt::format("seed {} phase {}", seed, phase);
@@ -528,9 +528,9 @@ class StoreDiskFull : public testing::TestWithParam<How> {};
 TEST_P(StoreDiskFull, ReadsGoOnAndWritesToo) {
   World world;
   ASSERT_TRUE(world.Open());
-  ASSERT_TRUE(world.Put(Table::kEntries, 1, 5 * kChunk, "g"));
+  ASSERT_TRUE(world.Put(Table::kEntries, 1, 5 * kDiskChunk, "g"));
   world.disk()->Fail({.first = 1, .how = GetParam()});
-  EXPECT_FALSE(world.Put(Table::kEntries, 2, 5 * kChunk, "g"));
+  EXPECT_FALSE(world.Put(Table::kEntries, 2, 5 * kDiskChunk, "g"));
   const Code code = GetParam() == How::kNoSpace ? Code::kExhausted : Code::kUnavailable;
   ASSERT_EQ(world.errors().size(), 1u);
   EXPECT_EQ(world.errors()[0].code(), code);

@@ -33,7 +33,7 @@ using testing::HasSubstr;
 constexpr uint64_t kChunk = 4096;
 
 // Does not compress, so that positions in files are positions in values.
-Buffer MakeValue(size_t size, uint32_t seed) {
+Buffer SeededValue(size_t size, uint32_t seed) {
   Buffer value(size);
   uint64_t x = seed * 0x9E3779B97F4A7C15u + 1;
   for (uint8_t& byte : value) {
@@ -63,7 +63,7 @@ class StoreFault : public testing::Test {
   void Close() { store_.reset(); }
   /// Puts value `seed` under its digest.
   Digest Fill(size_t size, uint32_t seed) {
-    const Buffer value = MakeValue(size, seed);
+    const Buffer value = SeededValue(size, seed);
     const auto put = store_->Put(Table::kArtifacts, DigestOf(value), value, {.cost_s = 1});
     EXPECT_TRUE(put) << put.error().ToText();
     total_ = store_->TotalsOf()[static_cast<size_t>(Table::kArtifacts)].bytes;
@@ -136,8 +136,8 @@ TEST_F(StoreFault, ReopeningFindsEverything) {
   store_->Touch(Table::kArtifacts, small);
   ASSERT_TRUE(store_->Pin(Table::kArtifacts, large, true));
   Open();
-  EXPECT_EQ(store_->Get(Table::kArtifacts, small)->bytes, MakeValue(100, 1));
-  EXPECT_EQ(store_->Get(Table::kArtifacts, large)->bytes, MakeValue(20 * kChunk, 2));
+  EXPECT_EQ(store_->Get(Table::kArtifacts, small)->bytes, SeededValue(100, 1));
+  EXPECT_EQ(store_->Get(Table::kArtifacts, large)->bytes, SeededValue(20 * kChunk, 2));
   EXPECT_EQ(store_->StatOf(Table::kArtifacts, small)->hits, 1u);
   EXPECT_TRUE(store_->StatOf(Table::kArtifacts, large)->pinned);
   EXPECT_TRUE(Asides().empty());
@@ -150,7 +150,7 @@ TEST_F(StoreFault, ReopeningLeavesNoFilesBehind) {
   const size_t files = RealFilesystem().List(path_ + "/db")->size();
   for (int i = 0; i < 10; ++i) {
     Open();
-    EXPECT_TRUE(store_->Get(Table::kArtifacts, DigestOf(MakeValue(3 * kChunk, 1))));
+    EXPECT_TRUE(store_->Get(Table::kArtifacts, DigestOf(SeededValue(3 * kChunk, 1))));
   }
   EXPECT_LE(RealFilesystem().List(path_ + "/db")->size(), files + 2);
 }
@@ -166,7 +166,7 @@ TEST_F(StoreFault, DirectoriesArePrivate) {
 
 TEST_F(StoreFault, MissingChunkIsQuarantined) {
   Open();
-  const Buffer value = MakeValue(5 * kChunk, 1);
+  const Buffer value = SeededValue(5 * kChunk, 1);
   const Digest name = Fill(5 * kChunk, 1);
   ChangeRaw({{RowChange::Kind::kErase, Family::kChunks, RawRows(Family::kChunks)[3].first}});
   ExpectQuarantined(name, value, "chunk 3 of 5 is missing");
@@ -179,7 +179,7 @@ TEST_F(StoreFault, TruncatedChunkIsQuarantined) {
   auto [key, chunk] = RawRows(Family::kChunks)[4];
   chunk.pop_back();
   ChangeRaw({{RowChange::Kind::kPut, Family::kChunks, key, chunk}});
-  ExpectQuarantined(name, MakeValue(5 * kChunk, 1), "the chunks hold 20479 bytes, 20480 were");
+  ExpectQuarantined(name, SeededValue(5 * kChunk, 1), "the chunks hold 20479 bytes, 20480 were");
 }
 
 TEST_F(StoreFault, OverlongChunkIsQuarantined) {
@@ -188,7 +188,7 @@ TEST_F(StoreFault, OverlongChunkIsQuarantined) {
   auto [key, chunk] = RawRows(Family::kChunks)[4];
   chunk.push_back(0);
   ChangeRaw({{RowChange::Kind::kPut, Family::kChunks, key, chunk}});
-  ExpectQuarantined(name, MakeValue(5 * kChunk, 1), "chunk 4 has 4097 bytes");
+  ExpectQuarantined(name, SeededValue(5 * kChunk, 1), "chunk 4 has 4097 bytes");
 }
 
 TEST_F(StoreFault, FlippedBitInAChunkIsQuarantined) {
@@ -197,7 +197,7 @@ TEST_F(StoreFault, FlippedBitInAChunkIsQuarantined) {
   auto [key, chunk] = RawRows(Family::kChunks)[2];
   chunk[1000] ^= 4;
   ChangeRaw({{RowChange::Kind::kPut, Family::kChunks, key, chunk}});
-  ExpectQuarantined(name, MakeValue(5 * kChunk, 1), "do not match the digest");
+  ExpectQuarantined(name, SeededValue(5 * kChunk, 1), "do not match the digest");
 }
 
 TEST_F(StoreFault, FlippedBitInASmallValueIsQuarantined) {
@@ -206,7 +206,7 @@ TEST_F(StoreFault, FlippedBitInASmallValueIsQuarantined) {
   auto [key, row] = RawRows(Family::kArtifacts)[0];
   row.back() ^= 1;
   ChangeRaw({{RowChange::Kind::kPut, Family::kArtifacts, key, row}});
-  ExpectQuarantined(name, MakeValue(100, 1), "do not match the digest");
+  ExpectQuarantined(name, SeededValue(100, 1), "do not match the digest");
 }
 
 TEST_F(StoreFault, EveryTruncationOfARecordIsQuarantined) {
@@ -218,7 +218,7 @@ TEST_F(StoreFault, EveryTruncationOfARecordIsQuarantined) {
     clock_.AdvanceSeconds(1);
     ChangeRaw({{RowChange::Kind::kPut, Family::kArtifacts, key, Bytes(row).first(size)},
                {RowChange::Kind::kErasePrefix, Family::kQuarantine, std::string(1, '\0')}});
-    ExpectQuarantined(name, MakeValue(10, 1), "commit record");
+    ExpectQuarantined(name, SeededValue(10, 1), "commit record");
   }
 }
 
@@ -241,13 +241,13 @@ TEST_F(StoreFault, WriteThatDidNotCommitLeavesNothing) {
   Open();
   const Digest kept = Fill(3 * kChunk, 1);
   const Digest lost = DigestOf("lost");
-  const Buffer chunk = MakeValue(kChunk, 9);
+  const Buffer chunk = SeededValue(kChunk, 9);
   ChangeRaw({{RowChange::Kind::kPut, Family::kPending, WriteKey(Table::kArtifacts, lost, 77)},
              {RowChange::Kind::kPut, Family::kChunks, ChunkKey(Table::kArtifacts, lost, 77, 0), chunk},
              {RowChange::Kind::kPut, Family::kChunks, ChunkKey(Table::kArtifacts, lost, 77, 1), chunk}});
   Open();
   EXPECT_EQ(store_->Get(Table::kArtifacts, lost).error().code(), Code::kNotFound);
-  EXPECT_EQ(store_->Get(Table::kArtifacts, kept)->bytes, MakeValue(3 * kChunk, 1));
+  EXPECT_EQ(store_->Get(Table::kArtifacts, kept)->bytes, SeededValue(3 * kChunk, 1));
   EXPECT_EQ(RawRows(Family::kChunks).size(), 3u);
   EXPECT_TRUE(RawRows(Family::kPending).empty());
 }
@@ -256,11 +256,11 @@ TEST_F(StoreFault, ReplacingAndDeletingLeaveNoChunks) {
   Open();
   const Digest key = DigestOf("entry");
   for (uint32_t i = 0; i < 5; ++i) {
-    ASSERT_TRUE(store_->Put(Table::kEntries, key, MakeValue((5 - i) * kChunk, i), {}));
+    ASSERT_TRUE(store_->Put(Table::kEntries, key, SeededValue((5 - i) * kChunk, i), {}));
   }
   EXPECT_EQ(RawRows(Family::kChunks).size(), 0u) << "the last value is one inline row";
   Open();
-  ASSERT_TRUE(store_->Put(Table::kEntries, key, MakeValue(4 * kChunk, 1), {}));
+  ASSERT_TRUE(store_->Put(Table::kEntries, key, SeededValue(4 * kChunk, 1), {}));
   EXPECT_EQ(RawRows(Family::kChunks).size(), 4u);
   Open();
   ASSERT_TRUE(store_->Delete(Table::kEntries, key));
@@ -272,8 +272,8 @@ TEST_F(StoreFault, ReplacingAndDeletingLeaveNoChunks) {
 
 TEST_F(StoreFault, OrderGroupsAndTotalsAreThereAfterACrash) {
   Open();
-  ASSERT_TRUE(store_->Put(Table::kEntries, {1, 0}, MakeValue(100, 1), {.cost_s = 1, .group = "g"}));
-  ASSERT_TRUE(store_->Put(Table::kEntries, {2, 0}, MakeValue(50, 1), {.cost_s = 1, .group = "g"}));
+  ASSERT_TRUE(store_->Put(Table::kEntries, {1, 0}, SeededValue(100, 1), {.cost_s = 1, .group = "g"}));
+  ASSERT_TRUE(store_->Put(Table::kEntries, {2, 0}, SeededValue(50, 1), {.cost_s = 1, .group = "g"}));
   ASSERT_TRUE(store_->Delete(Table::kEntries, {1, 0}));
   Open();
   EXPECT_EQ(store_->TotalsOf()[static_cast<size_t>(Table::kEntries)].count, 1u);
@@ -285,7 +285,7 @@ TEST_F(StoreFault, OrderGroupsAndTotalsAreThereAfterACrash) {
 // What a damaged row of facts no longer names is met, and cleared away, where it would be used.
 TEST_F(StoreFault, OrderRowsOfNoValueAreDropped) {
   Open();
-  ASSERT_TRUE(store_->Put(Table::kEntries, {1, 0}, MakeValue(100, 1), {.cost_s = 1}));
+  ASSERT_TRUE(store_->Put(Table::kEntries, {1, 0}, SeededValue(100, 1), {.cost_s = 1}));
   ChangeRaw({{RowChange::Kind::kPut, Family::kOrder, OrderKey(Table::kEntries, -5, {9, 9}), {}},
              {RowChange::Kind::kPut, Family::kOrder, OrderKey(Table::kEntries, -5, {1, 0}), {}}});
   Open();
@@ -308,7 +308,7 @@ TEST_F(StoreFault, DamageReportsAreBounded) {
   Open();
   for (uint32_t i = 0; i < 6; ++i) {
     clock_.AdvanceSeconds(1);
-    EXPECT_FALSE(store_->Get(Table::kArtifacts, DigestOf(MakeValue(100, i))));
+    EXPECT_FALSE(store_->Get(Table::kArtifacts, DigestOf(SeededValue(100, i))));
   }
   std::vector<Digest> reported;
   ASSERT_TRUE(store_->ForEachDamaged([&](const Damage& damage) {
@@ -316,7 +316,7 @@ TEST_F(StoreFault, DamageReportsAreBounded) {
     return true;
   }));
   ASSERT_EQ(reported.size(), 3u);
-  EXPECT_EQ(reported[0], DigestOf(MakeValue(100, 3)));
+  EXPECT_EQ(reported[0], DigestOf(SeededValue(100, 3)));
 }
 
 /// All files of the database except the log for people.
@@ -367,7 +367,7 @@ class FileDamage : public StoreFault {
     Open();
     if (store_ == nullptr) return;
     CountReadable();
-    const Buffer value = MakeValue(2 * kChunk, 99);
+    const Buffer value = SeededValue(2 * kChunk, 99);
     if (!store_->Put(Table::kArtifacts, DigestOf(value), value, {})) {
       Open();
       const auto put = store_->Put(Table::kArtifacts, DigestOf(value), value, {.cost_s = 0});
@@ -493,7 +493,7 @@ TEST_F(StoreFault, NoteOfDamageMovesTheStoreAside) {
 TEST_F(StoreFault, DamagedTablesAreMovedAsideWhileInUse) {
   Open();
   const Digest lost = Fill(100, 1);
-  ASSERT_TRUE(store_->Put(Table::kEntries, {1, 0}, MakeValue(100, 1), {.cost_s = 1}));
+  ASSERT_TRUE(store_->Put(Table::kEntries, {1, 0}, SeededValue(100, 1), {.cost_s = 1}));
   Open();
   for (const auto& file : std::filesystem::directory_iterator(path_ + "/db")) {
     if (file.path().extension() != ".sst") continue;
@@ -508,9 +508,9 @@ TEST_F(StoreFault, DamagedTablesAreMovedAsideWhileInUse) {
   EXPECT_EQ(store_->Trouble(), "");
   EXPECT_EQ(store_->Get(Table::kArtifacts, lost).error().code(), Code::kNotFound);
   const Digest name = Fill(5 * kChunk, 2);
-  EXPECT_EQ(store_->Get(Table::kArtifacts, name)->bytes, MakeValue(5 * kChunk, 2));
+  EXPECT_EQ(store_->Get(Table::kArtifacts, name)->bytes, SeededValue(5 * kChunk, 2));
   Open();
-  EXPECT_EQ(store_->Get(Table::kArtifacts, name)->bytes, MakeValue(5 * kChunk, 2));
+  EXPECT_EQ(store_->Get(Table::kArtifacts, name)->bytes, SeededValue(5 * kChunk, 2));
   EXPECT_EQ(Asides().size(), 1u);
 }
 
@@ -542,7 +542,7 @@ TEST_F(StoreFault, FullDiskStopsWritesAndKeepsReads) {
   Open();
   const Digest kept = Fill(100, 1);
   faulty_.SetFreeBytes(1050);
-  const auto put = store_->Put(Table::kEntries, kept, MakeValue(51, 2), {.cost_s = 0});
+  const auto put = store_->Put(Table::kEntries, kept, SeededValue(51, 2), {.cost_s = 0});
   ASSERT_FALSE(put);
   EXPECT_EQ(put.error().code(), Code::kExhausted);
   EXPECT_THAT(put.error().message(), HasSubstr("1050 bytes free"));
@@ -551,15 +551,15 @@ TEST_F(StoreFault, FullDiskStopsWritesAndKeepsReads) {
   EXPECT_TRUE(store_->Get(Table::kArtifacts, kept));
   EXPECT_TRUE(store_->Delete(Table::kArtifacts, kept)) << "eviction must be able to make room";
   faulty_.SetFreeBytes(1051);
-  EXPECT_TRUE(store_->Put(Table::kEntries, kept, MakeValue(51, 2), {}));
+  EXPECT_TRUE(store_->Put(Table::kEntries, kept, SeededValue(51, 2), {}));
   EXPECT_THAT(store_->Describe(), HasSubstr("writable"));
 }
 
 TEST_F(StoreFault, TooLargeAValueIsRefused) {
   options_.value_bytes_max = 10;
   Open();
-  EXPECT_EQ(store_->Put(Table::kEntries, {1, 1}, MakeValue(11, 1), {}).error().code(), Code::kExhausted);
-  EXPECT_TRUE(store_->Put(Table::kEntries, {1, 1}, MakeValue(10, 1), {}));
+  EXPECT_EQ(store_->Put(Table::kEntries, {1, 1}, SeededValue(11, 1), {}).error().code(), Code::kExhausted);
+  EXPECT_TRUE(store_->Put(Table::kEntries, {1, 1}, SeededValue(10, 1), {}));
 }
 
 // Every call to the disk fails once, in every way: opening says so, and loses nothing.
@@ -663,7 +663,7 @@ TEST_F(StoreFault, EmptyDirectoryNameGivesAMemoryStore) {
   Result<std::unique_ptr<Store>> store = OpenStore(path, options);
   if (!store) ::_exit(1);
   for (uint32_t seed = 0;; ++seed) {
-    const Buffer value = MakeValue(1 + (seed % 4) * 5 * kChunk, seed);
+    const Buffer value = SeededValue(1 + (seed % 4) * 5 * kChunk, seed);
     if (!(*store)->Put(Table::kArtifacts, DigestOf(value), value, {})) ::_exit(2);
     if (::write(pipe, &seed, sizeof seed) != sizeof seed) ::_exit(3);
   }
@@ -688,7 +688,7 @@ TEST_F(StoreFault, KilledWriterLosesNothingAcknowledged) {
   Open();
   EXPECT_TRUE(Asides().empty());
   for (seed = 0; seed < acknowledged; ++seed) {
-    const Buffer value = MakeValue(1 + (seed % 4) * 5 * kChunk, seed);
+    const Buffer value = SeededValue(1 + (seed % 4) * 5 * kChunk, seed);
     const Result<Value> got = store_->Get(Table::kArtifacts, DigestOf(value));
     ASSERT_TRUE(got) << seed << ": " << got.error().ToText();
   }

@@ -19,19 +19,19 @@
 namespace ingot::cache {
 namespace {
 
-using ingot::testing::Runner;
-constexpr std::chrono::hours kLong{1};
+using ingot::support::Runner;
+constexpr std::chrono::hours kHour{1};
 
 TEST(WaiterTest, WhateverComesFirstEndsTheWait) {
   Runner runner;
   const auto woken = std::make_shared<Waiter>();
   woken->Wake();
-  EXPECT_TRUE(runner.Await(Waiter::Wait(woken, Until::In(kLong))));
+  EXPECT_TRUE(runner.Await(Waiter::Wait(woken, Until::In(kHour))));
   const Status late = runner.Await(Waiter::Wait(std::make_shared<Waiter>(), Until::In(std::chrono::milliseconds(5))));
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code(), Code::kTimeout);
   std::stop_source source;
-  auto stopped = runner.Go(Waiter::Wait(std::make_shared<Waiter>(), Until::In(kLong, source.get_token())));
+  auto stopped = runner.Go(Waiter::Wait(std::make_shared<Waiter>(), Until::In(kHour, source.get_token())));
   source.request_stop();
   const Status cancelled = stopped.get();
   ASSERT_FALSE(cancelled);
@@ -41,7 +41,7 @@ TEST(WaiterTest, WhateverComesFirstEndsTheWait) {
 /// Says that it is about to wait, and waits.
 Task<void> WaitAfter(std::shared_ptr<Waiter> waiter, std::atomic<bool>& begun) {
   begun = true;
-  co_return co_await Waiter::Wait(std::move(waiter), Until::In(kLong));
+  co_return co_await Waiter::Wait(std::move(waiter), Until::In(kHour));
 }
 
 TEST(WaiterTest, NothingOfAnEndedWaitKeepsItsExecutorBusy) {
@@ -83,7 +83,7 @@ TEST(WaiterTest, ExecutorIsNotDoneWhileSomebodyWaits) {
     boost::asio::co_spawn(
         *io,
         [](std::shared_ptr<Waiter> waiter, std::optional<Status>& status, int i) -> boost::asio::awaitable<void> {
-          Status woken = co_await Waiter::Wait(std::move(waiter), i % 2 ? Until::In(kLong) : Until());
+          Status woken = co_await Waiter::Wait(std::move(waiter), i % 2 ? Until::In(kHour) : Until());
           status = std::move(woken);
         }(waiter, status, i),
         boost::asio::detached);

@@ -41,7 +41,7 @@ std::shared_ptr<proto::RecipeT> ByLibrary(const Digest& kernel) {
   return recipe;
 }
 
-std::unique_ptr<proto::ManifestT> ManifestOf(const Artifact& artifact) {
+std::unique_ptr<proto::ManifestT> PlanOf(const Artifact& artifact) {
   const auto view = proto::OpenArtifact(artifact.bytes);
   return std::unique_ptr<proto::ManifestT>(proto::GetManifest(view->manifest.data())->UnPack());
 }
@@ -66,7 +66,7 @@ TEST(FindContests, MakesAGraphOfEachKernelThatTheLibraryCouldCompute) {
     const Graph part = ParseOrFail(contest->graph);
     const auto ours = Compile(part, Options());
     ASSERT_TRUE(ours) << ours.error().ToText();
-    const auto plan = ManifestOf(*ours);
+    const auto plan = PlanOf(*ours);
     ASSERT_EQ(plan->kernels.size(), 1u);
     EXPECT_EQ(GraphDigest(part), kernel);
     EXPECT_EQ(StepsOf(*plan, proto::StepKind::Aten), 0u);
@@ -74,7 +74,7 @@ TEST(FindContests, MakesAGraphOfEachKernelThatTheLibraryCouldCompute) {
     other.recipe = ByLibrary(kernel);
     const auto library = Compile(part, other);
     ASSERT_TRUE(library) << library.error().ToText();
-    EXPECT_EQ(StepsOf(*ManifestOf(*library), proto::StepKind::Aten), 1u);
+    EXPECT_EQ(StepsOf(*PlanOf(*library), proto::StepKind::Aten), 1u);
     ASSERT_EQ(contest->sizes.size(), 2u);
     EXPECT_EQ(contest->sizes[0]->inputs.size(), part.inputs.size());
   }
@@ -98,15 +98,15 @@ TEST(FindContests, CountsTheCopiesThatAKernelAsksForAndTheLibraryDoesNot) {
   const Graph part = ParseOrFail(found->contests[0]->graph);
   EXPECT_THAT(found->contests[0]->graph, testing::Not(testing::HasSubstr("clone")));
   const auto ours = Compile(part, Options());
-  EXPECT_GT(StepsOf(*ManifestOf(*ours), proto::StepKind::Kernel), 1u);
+  EXPECT_GT(StepsOf(*PlanOf(*ours), proto::StepKind::Kernel), 1u);
   CompileOptions options = Options();
   options.recipe = ByLibrary(GraphDigest(part));
   const auto alone = Compile(part, options), whole = Compile(graph, options);
   ASSERT_TRUE(alone) << alone.error().ToText();
   ASSERT_TRUE(whole) << whole.error().ToText();
-  EXPECT_EQ(ManifestOf(*alone)->steps.size(), 1u);
-  EXPECT_EQ(StepsOf(*ManifestOf(*whole), proto::StepKind::Aten), 1u);
-  EXPECT_EQ(StepsOf(*ManifestOf(*whole), proto::StepKind::Kernel), 1u) << "what follows it";
+  EXPECT_EQ(PlanOf(*alone)->steps.size(), 1u);
+  EXPECT_EQ(StepsOf(*PlanOf(*whole), proto::StepKind::Aten), 1u);
+  EXPECT_EQ(StepsOf(*PlanOf(*whole), proto::StepKind::Kernel), 1u) << "what follows it";
 }
 
 TEST(FindContests, LeavesOutWhatIsKnownOrTooLargeOrHasNoLibrary) {
@@ -138,7 +138,7 @@ TEST(Compile, LeavesAProductToTheLibraryWhereThatIsChosen) {
   }();
   const auto library = Compile(graph, options);
   ASSERT_TRUE(library) << library.error().ToText();
-  const auto plan = ManifestOf(*library);
+  const auto plan = PlanOf(*library);
   EXPECT_EQ(StepsOf(*plan, proto::StepKind::Aten), 1u);
   EXPECT_EQ(StepsOf(*plan, proto::StepKind::Kernel), 2u) << "the first product, and the sigmoid";
   ASSERT_TRUE(plan->recipe);

@@ -106,7 +106,7 @@ TEST(Cost, OfFoldsPassesOverTheOperandOnce) {
   }
 }
 
-constexpr std::string_view kProduct = R"(graph @f(%x: TYPE[s0, 48], %w: TYPE[32, 48]) symbols(s0 = %x.dim(0)) {
+constexpr std::string_view kTypedProduct = R"(graph @f(%x: TYPE[s0, 48], %w: TYPE[32, 48]) symbols(s0 = %x.dim(0)) {
   %0 = aten.linear(%x, %w, none) : TYPE[s0, 32]
   return %0
 }
@@ -123,7 +123,7 @@ TEST(Cost, OfProductsIsTwoForEachPair) {
     SCOPED_TRACE(n);
     for (const auto& [type, item, dtype] : {std::tuple{"f32", 4, DType::kF32}, {"bf16", 2, DType::kBF16}}) {
       SCOPED_TRACE(type);
-      const Case product(Of(kProduct, type));
+      const Case product(Of(kTypedProduct, type));
       Expect(product.Kernel({n}), 2 * n * 32 * 48, (n * 48 + 32 * 48) * item, n * 32 * item, dtype);
       Expect(product.Aten({n}), 2 * n * 32 * 48, (n * 48 + 32 * 48) * item, n * 32 * item, dtype);
     }

@@ -102,7 +102,7 @@ TEST_F(CheckServeTest, AServerThatIsNotThereOrShowsAnotherCertificateIsSaid) {
 TEST_F(CheckServeTest, ARackThatNamesItselfIsSaid) {
   world_.Stop();
   Config config = world_.config;
-  const uint16_t port = ingot::testing::FreePort();
+  const uint16_t port = ingot::support::FreePort();
   config.serve_listen = "127.0.0.1:" + std::to_string(port);
   config.serve_source = "cluster";
   config.cluster_index = "ingots://127.0.0.1:" + std::to_string(port);

@@ -14,7 +14,7 @@ struct Words {
   int64_t size = 0;
 };
 
-Words Split(std::string_view text) {
+Words WordsOf(std::string_view text) {
   Words words;
   std::istringstream(std::string(text)) >> words.kind >> words.name >> words.size;
   return words;
@@ -34,21 +34,21 @@ Result<Graphs::Ranged> FakeGraphs::Lift(Bytes, const Wishes&) const {
 }
 
 Result<std::string> FakeGraphs::Unify(std::string_view a, std::string_view b) const {
-  const Words first = Split(a);
-  const Words second = Split(b);
+  const Words first = WordsOf(a);
+  const Words second = WordsOf(b);
   if (first.name != second.name) return Error(Code::kUnsupported, "other nodes");
   return "template " + first.name;
 }
 
 Result<std::vector<int64_t>> FakeGraphs::SymbolsOf(std::string_view, std::string_view exact) const {
-  return std::vector<int64_t>{Split(exact).size};
+  return std::vector<int64_t>{WordsOf(exact).size};
 }
 
 Result<Digest> FakeGraphs::DigestOf(std::string_view graph) const { return ingot::DigestOf(graph); }
 
 Result<Digest> FakeGraphs::DigestOfInstance(std::string_view graph_template,
                                             const std::vector<int64_t>& symbols) const {
-  return ingot::DigestOf(fmt::format("graph {} {}", Split(graph_template).name, symbols.at(0)));
+  return ingot::DigestOf(fmt::format("graph {} {}", WordsOf(graph_template).name, symbols.at(0)));
 }
 
 Result<std::string> FakeGraphs::RangeFrom(std::string_view, const Ranged&) const {

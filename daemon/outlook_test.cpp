@@ -14,16 +14,16 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const SteadyTime kNow = SteadyTime() + std::chrono::hours(1);
+const SteadyTime kThisMoment = SteadyTime() + std::chrono::hours(1);
 
 TEST(OutlookTest, GoesToOtherMachinesInTimesFromNowOn) {
   Outlook here;
   here.state = Outlook::State::kCompiles;
-  here.since = kNow - seconds(3);
-  here.due = kNow + milliseconds(11'500);
-  const std::string said = ProgressOf(here, kNow);
+  here.since = kThisMoment - seconds(3);
+  here.due = kThisMoment + milliseconds(11'500);
+  const std::string said = ProgressOf(here, kThisMoment);
   EXPECT_EQ(said, R"({"state":"compiles","since_ms":3000,"left_ms":11500})");
-  const SteadyTime their_now = kNow + std::chrono::hours(7);
+  const SteadyTime their_now = kThisMoment + std::chrono::hours(7);
   const Outlook there = OutlookOf(said, "host1", their_now);
   EXPECT_EQ(there.state, Outlook::State::kCompiles);
   EXPECT_EQ(there.holder, "host1");
@@ -32,12 +32,12 @@ TEST(OutlookTest, GoesToOtherMachinesInTimesFromNowOn) {
 }
 
 TEST(OutlookTest, SaysNothingThatNobodyKnows) {
-  EXPECT_EQ(ProgressOf({}, kNow), "{}");
+  EXPECT_EQ(ProgressOf({}, kThisMoment), "{}");
   Outlook late;
   late.state = Outlook::State::kCompiles;
-  late.due = kNow - seconds(1);
-  EXPECT_EQ(ProgressOf(late, kNow), R"({"state":"compiles"})") << "it takes longer than expected";
-  EXPECT_FALSE(late.Left(kNow));
+  late.due = kThisMoment - seconds(1);
+  EXPECT_EQ(ProgressOf(late, kThisMoment), R"({"state":"compiles"})") << "it takes longer than expected";
+  EXPECT_FALSE(late.Left(kThisMoment));
 }
 
 TEST(OutlookTest, WhatCannotBeReadIsUnknown) {
@@ -48,28 +48,29 @@ TEST(OutlookTest, WhatCannotBeReadIsUnknown) {
         std::string(R"({"left_ms":-1})"), std::string(R"({"left_ms":1e300})"), std::string(R"({"left_ms":"9"})"),
         std::string(R"({"left_ms":18446744073709551615})"), std::string(R"({"state":7})"),
         R"({"left_ms":1,"x":")" + std::string(300, 'x') + R"("})", std::string(200, '[')}) {
-    EXPECT_EQ(OutlookOf(said, "h", kNow), nothing) << said;
+    EXPECT_EQ(OutlookOf(said, "h", kThisMoment), nothing) << said;
   }
   // Every damage of a good one is one or the other.
   const std::string good = R"({"state":"queued","since_ms":1,"left_ms":2})";
   for (size_t bit = 0; bit < good.size() * 8; ++bit) {
     std::string bad = good;
     bad[bit / 8] ^= static_cast<char>(1 << (bit % 8));
-    const Outlook read = OutlookOf(bad, "h", kNow);
-    EXPECT_TRUE(!read.due || *read.due >= kNow) << bad;
-    OutlookOf(good.substr(0, bit / 8), "h", kNow);
+    const Outlook read = OutlookOf(bad, "h", kThisMoment);
+    EXPECT_TRUE(!read.due || *read.due >= kThisMoment) << bad;
+    OutlookOf(good.substr(0, bit / 8), "h", kThisMoment);
   }
 }
 
 TEST(OutlookTest, OnlyWhatComesMuchLaterIsTooLate) {
   Outlook outlook;
-  EXPECT_FALSE(outlook.IsTooLateFor(kNow, kNow)) << "nobody knows";
-  outlook.due = kNow + seconds(10);
-  EXPECT_FALSE(outlook.IsTooLateFor(SteadyTime::max(), kNow)) << "who waits until it is done";
-  EXPECT_FALSE(outlook.IsTooLateFor(kNow + seconds(10), kNow));
-  EXPECT_FALSE(outlook.IsTooLateFor(kNow + seconds(5), kNow)) << "it may be twice as fast";
-  EXPECT_TRUE(outlook.IsTooLateFor(kNow + seconds(4), kNow));
-  EXPECT_FALSE(outlook.IsTooLateFor(kNow + seconds(12), kNow + seconds(11))) << "it takes longer than expected";
+  EXPECT_FALSE(outlook.IsTooLateFor(kThisMoment, kThisMoment)) << "nobody knows";
+  outlook.due = kThisMoment + seconds(10);
+  EXPECT_FALSE(outlook.IsTooLateFor(SteadyTime::max(), kThisMoment)) << "who waits until it is done";
+  EXPECT_FALSE(outlook.IsTooLateFor(kThisMoment + seconds(10), kThisMoment));
+  EXPECT_FALSE(outlook.IsTooLateFor(kThisMoment + seconds(5), kThisMoment)) << "it may be twice as fast";
+  EXPECT_TRUE(outlook.IsTooLateFor(kThisMoment + seconds(4), kThisMoment));
+  EXPECT_FALSE(outlook.IsTooLateFor(kThisMoment + seconds(12), kThisMoment + seconds(11)))
+      << "it takes longer than expected";
 }
 
 /// What a schedule has told of each compile last.

@@ -101,8 +101,8 @@ class ServeProcessTest : public ::testing::Test {
   }
 
   TestDir dir_;
-  ingot::testing::Certificates certificates_{dir_.path()};
-  const uint16_t port_ = ingot::testing::FreePort();
+  ingot::support::Certificates certificates_{dir_.path()};
+  const uint16_t port_ = ingot::support::FreePort();
   /// Where machines share, if not by the server.
   std::vector<std::string> cluster_;
 };
@@ -144,7 +144,7 @@ TEST_F(ServeProcessTest, OneCompileServesAllAndAServerThatIsKilledComesBack) {
 
 // Records and blobs in S3, dealt out among two stores, of which one is lost.
 TEST_F(ServeProcessTest, S3AloneIsEnoughAndALostStoreIsAMiss) {
-  using ingot::testing::FakeS3;
+  using ingot::support::FakeS3;
   ASSERT_EQ(setenv("AWS_ACCESS_KEY_ID", FakeS3::kAccessKey, 1), 0);
   ASSERT_EQ(setenv("AWS_SECRET_ACCESS_KEY", FakeS3::kSecret, 1), 0);
   FakeS3 kept;

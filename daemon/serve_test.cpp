@@ -46,7 +46,7 @@ class ServeTest : public ::testing::Test {
   Result<T> Await(cache::Task<T> task) {
     return runner_.Await(std::move(task));
   }
-  static Until Soon() { return ingot::testing::Patient(); }
+  static Until Soon() { return ingot::support::Patient(); }
   static RecordKey KeyOf(std::string_view name) { return {Table::kEntries, DigestOf(name)}; }
   Status Get(ServedClient& client) {
     std::vector<RecordKey> keys = {KeyOf("a")};
@@ -78,7 +78,7 @@ class ServeTest : public ::testing::Test {
   }
 
   ServeWorld world_;
-  ingot::testing::Runner runner_{2};
+  ingot::support::Runner runner_{2};
 };
 
 /// A client of a plain port that sends what it likes.
@@ -194,7 +194,7 @@ TEST_F(ServeTest, TheServerIsWhoItSaysItIs) {
   world_.certificates.Issue("other", "DNS:elsewhere.example,IP:192.0.2.1");
   world_.certificates.Issue("expired", "IP:127.0.0.1", -7200, -3600);
   TempDir strangers;
-  ingot::testing::Certificates stranger(strangers.path());
+  ingot::support::Certificates stranger(strangers.path());
   world_.Start();
   EXPECT_EQ(Heard(world_.Options()), "served");
   cache::RemoteClientOptions options = world_.Options();
@@ -580,7 +580,7 @@ TEST_F(PlainServeTest, WhoVanishesWithinAnUploadLeavesNothing) {
 TEST_F(ServeTest, ABlobHoldsUpNoIndexCall) {
   world_.Start();
   // All bytes of answers are slow, and blobs have connections of their own.
-  ingot::testing::CuttingProxy slow(ingot::testing::CuttingProxy::Loopback(world_.port()));
+  ingot::support::CuttingProxy slow(ingot::support::CuttingProxy::Loopback(world_.port()));
   ServedClient client(world_.Options());
   cache::RemoteClientOptions options = world_.Options(slow.port());
   options.silence_max = std::chrono::seconds(60);
@@ -641,7 +641,7 @@ TEST_F(ServeTest, AConnectionThatTheServerPartsWithCostsNobodyACall) {
 
 TEST_F(ServeTest, SilenceEndsCalls) {
   world_.Start();
-  ingot::testing::CuttingProxy proxy(ingot::testing::CuttingProxy::Loopback(world_.port()));
+  ingot::support::CuttingProxy proxy(ingot::support::CuttingProxy::Loopback(world_.port()));
   cache::RemoteClientOptions options = world_.Options(proxy.port());
   options.silence_max = std::chrono::milliseconds(2000);
   ServedClient client(options);
@@ -674,7 +674,7 @@ TEST_F(PlainServeTest, CutsAndDamageGiveErrorsOrTheRightBytes) {
     ASSERT_TRUE(Await(client.blobs.Put(digest, blob, 0, Soon())));
   }
   // Without TLS in between, which would notice all damage: what counts is what is left without it.
-  ingot::testing::CuttingProxy proxy(ingot::testing::CuttingProxy::Loopback(world_.port()));
+  ingot::support::CuttingProxy proxy(ingot::support::CuttingProxy::Loopback(world_.port()));
   options.url.place.port = proxy.port();
   options.silence_max = std::chrono::milliseconds(500);
   options.backoff_min = options.backoff_max = std::chrono::milliseconds(1);
@@ -809,7 +809,7 @@ TEST_F(ServeTest, ARackFetchesOnce) {
   std::vector<std::future<Result<SealedRef>>> all;
   // The first of them gives up.
   std::stop_source stop;
-  auto leaves = runner_.Go(rack.Get(digest, ingot::testing::Patient(stop.get_token())));
+  auto leaves = runner_.Go(rack.Get(digest, ingot::support::Patient(stop.get_token())));
   ASSERT_TRUE(Eventually([&] { return far->gets == 1; }));
   for (int i = 0; i < 8; ++i) all.push_back(runner_.Go(rack.Get(digest, Soon())));
   stop.request_stop();

@@ -74,7 +74,7 @@ class ServeWorld {
   }
 
   TempDir dir;
-  ingot::testing::Certificates certificates{dir.path()};
+  ingot::support::Certificates certificates{dir.path()};
   Config config;
   std::string token_file;
   std::unique_ptr<Serve> serve;
@@ -94,7 +94,7 @@ class ServedClient {
         }()) {}
 
  private:
-  ingot::testing::IoThread thread_;
+  ingot::support::IoThread thread_;
 
  public:
   cache::RemoteIndex index;

@@ -10,15 +10,15 @@
 namespace ingot::daemon {
 namespace {
 
-constexpr Digest kKey{1, 1};
+constexpr Digest kAny{1, 1};
 
 class WorkloadTest : public testing::Test {
  protected:
   void Hits(int count, const std::string& function = "f") {
-    for (int i = 0; i < count; ++i) workload_.Hit(kKey, function);
+    for (int i = 0; i < count; ++i) workload_.Hit(kAny, function);
   }
   void Misses(int count, const std::string& cause) {
-    for (int i = 0; i < count; ++i) workload_.Miss(kKey, "f", cause, false);
+    for (int i = 0; i < count; ++i) workload_.Miss(kAny, "f", cause, false);
   }
   void NextWindow() { clock_.AdvanceSeconds(static_cast<int64_t>(config_.workload_window_s)); }
 
@@ -54,13 +54,13 @@ TEST_F(WorkloadTest, OutlivesItsDaemon) {
   NextWindow();
   Workload next(config_, clock_);
   next.Restore(store);
-  for (int i = 0; i < 6; ++i) next.Hit(kKey, "f");
+  for (int i = 0; i < 6; ++i) next.Hit(kAny, "f");
   next.Save(store);
   // A third in the same window as the second: their counts belong together.
   Workload last(config_, clock_);
-  last.Hit(kKey, "f");
+  last.Hit(kAny, "f");
   last.Restore(store);
-  for (int i = 0; i < 5; ++i) last.Miss(kKey, "f", "evicted to keep store_bytes_max", true);
+  for (int i = 0; i < 5; ++i) last.Miss(kAny, "f", "evicted to keep store_bytes_max", true);
   const auto falling = last.Falling();
   ASSERT_EQ(falling.size(), 1u);
   EXPECT_EQ(falling[0].ToText(),
@@ -88,7 +88,7 @@ TEST_F(WorkloadTest, LeavesWindowsOfAnotherLengthAlone) {
   NextWindow();
   Workload next(config_, clock_);
   next.Restore(store);
-  for (int i = 0; i < 8; ++i) next.Miss(kKey, "f", "evicted to keep store_bytes_max", true);
+  for (int i = 0; i < 8; ++i) next.Miss(kAny, "f", "evicted to keep store_bytes_max", true);
   EXPECT_TRUE(next.Falling().empty());
 }
 
@@ -99,7 +99,7 @@ TEST_F(WorkloadTest, LeavesWindowsThatAreTooOldAlone) {
   for (uint64_t i = 0; i <= config_.workload_windows_max; ++i) NextWindow();
   Workload next(config_, clock_);
   next.Restore(store);
-  for (int i = 0; i < 8; ++i) next.Miss(kKey, "f", "evicted to keep store_bytes_max", true);
+  for (int i = 0; i < 8; ++i) next.Miss(kAny, "f", "evicted to keep store_bytes_max", true);
   EXPECT_TRUE(next.Falling().empty());
 }
 
@@ -117,7 +117,7 @@ TEST_F(WorkloadTest, TakesARejectedHitForAMiss) {
   Hits(20);
   NextWindow();
   Hits(10);
-  for (int i = 0; i < 9; ++i) workload_.Rejected(kKey, "f", "rejected: env MODE changed");
+  for (int i = 0; i < 9; ++i) workload_.Rejected(kAny, "f", "rejected: env MODE changed");
   const auto falling = workload_.Falling();
   ASSERT_EQ(falling.size(), 1u);
   EXPECT_EQ(falling[0].lookups_now, 10u);

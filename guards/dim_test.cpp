@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
-Dim S(uint16_t index) { return Dim::Symbol(index); }
+Dim Sym(uint16_t index) { return Dim::Symbol(index); }
 
 /// A polynomial of up to five small terms over s0 to s3.
 Dim RandomDim(std::mt19937& random) {
@@ -34,71 +34,71 @@ TEST(Dim, PrintsInOneCanonicalForm) {
   EXPECT_EQ(Dim().ToText(), "0");
   EXPECT_EQ(Dim(128).ToText(), "128");
   EXPECT_EQ(Dim(-1).ToText(), "-1");
-  EXPECT_EQ(S(0).ToText(), "s0");
-  EXPECT_EQ((Dim(128) + S(1) * Dim(4) * S(0)).ToText(), "4*s0*s1 + 128");
-  EXPECT_EQ((Dim(5) - S(0)).ToText(), "-s0 + 5");
-  EXPECT_EQ((S(0) - Dim(1)).ToText(), "s0 - 1");
-  EXPECT_EQ((S(2) * S(2)).ToText(), "s2*s2");
+  EXPECT_EQ(Sym(0).ToText(), "s0");
+  EXPECT_EQ((Dim(128) + Sym(1) * Dim(4) * Sym(0)).ToText(), "4*s0*s1 + 128");
+  EXPECT_EQ((Dim(5) - Sym(0)).ToText(), "-s0 + 5");
+  EXPECT_EQ((Sym(0) - Dim(1)).ToText(), "s0 - 1");
+  EXPECT_EQ((Sym(2) * Sym(2)).ToText(), "s2*s2");
   EXPECT_EQ(Dim(kMin).ToText(), "-9223372036854775808");
 }
 
 TEST(Dim, EqualityIsThatOfPolynomials) {
-  EXPECT_EQ(S(0) + S(1), S(1) + S(0));
-  EXPECT_EQ((S(0) + Dim(1)) * (S(0) - Dim(1)), S(0) * S(0) - Dim(1));
-  EXPECT_EQ(S(0) - S(0), Dim(0));
-  EXPECT_TRUE((S(0) - S(0)).is_zero());
-  EXPECT_NE(S(0), S(1));
-  EXPECT_EQ(S(0) * Dim(0), Dim());
+  EXPECT_EQ(Sym(0) + Sym(1), Sym(1) + Sym(0));
+  EXPECT_EQ((Sym(0) + Dim(1)) * (Sym(0) - Dim(1)), Sym(0) * Sym(0) - Dim(1));
+  EXPECT_EQ(Sym(0) - Sym(0), Dim(0));
+  EXPECT_TRUE((Sym(0) - Sym(0)).is_zero());
+  EXPECT_NE(Sym(0), Sym(1));
+  EXPECT_EQ(Sym(0) * Dim(0), Dim());
 }
 
 TEST(Dim, FromTermsSortsMergesAndDropsZeros) {
   EXPECT_EQ(Dim::FromTerms({{2, {1, 0}}, {3, {}}, {-2, {0, 1}}, {1, {}}}), Dim(4));
   EXPECT_EQ(Dim::FromTerms({{0, {7}}, {0, {}}}), Dim());
-  EXPECT_EQ(Dim::FromTerms({{1, {0}}, {-1, {0}}, {1, {0}}}), S(0));
+  EXPECT_EQ(Dim::FromTerms({{1, {0}}, {-1, {0}}, {1, {0}}}), Sym(0));
 }
 
 TEST(Dim, KnowsConstants) {
   EXPECT_TRUE(Dim().is_const());
   EXPECT_EQ(Dim().const_value(), 0);
   EXPECT_TRUE(Dim(1).is_one());
-  EXPECT_FALSE(S(0).is_const());
-  EXPECT_FALSE(S(0).is_one());
-  EXPECT_EQ(S(4).SymbolCount(), 5);
+  EXPECT_FALSE(Sym(0).is_const());
+  EXPECT_FALSE(Sym(0).is_one());
+  EXPECT_EQ(Sym(4).SymbolCount(), 5);
   EXPECT_EQ(Dim(9).SymbolCount(), 0);
-  EXPECT_EQ((S(1) * S(6) + S(3)).SymbolCount(), 7);
+  EXPECT_EQ((Sym(1) * Sym(6) + Sym(3)).SymbolCount(), 7);
 }
 
 TEST(Dim, EvalTakesMissingSymbolsAsZeroAndWraps) {
   const int64_t values[] = {3, 5};
-  EXPECT_EQ((Dim(4) * S(0) * S(1) + Dim(128)).Eval(values), 188);
-  EXPECT_EQ((S(2) + Dim(1)).Eval(values), 1);
+  EXPECT_EQ((Dim(4) * Sym(0) * Sym(1) + Dim(128)).Eval(values), 188);
+  EXPECT_EQ((Sym(2) + Dim(1)).Eval(values), 1);
   const int64_t big[] = {kMax};
-  EXPECT_EQ((S(0) + Dim(1)).Eval(big), kMin);
-  EXPECT_EQ((S(0) * Dim(2)).Eval(big), -2);
+  EXPECT_EQ((Sym(0) + Dim(1)).Eval(big), kMin);
+  EXPECT_EQ((Sym(0) * Dim(2)).Eval(big), -2);
 }
 
 TEST(Dim, SubstituteReplacesOnlyWhatItIsGiven) {
-  const Dim by[] = {S(1) + Dim(1), Dim(7)};
-  EXPECT_EQ((S(0) * S(0) + S(1)).Substitute(by), S(1) * S(1) + Dim(2) * S(1) + Dim(8));
-  EXPECT_EQ(S(5).Substitute(by), S(5));
+  const Dim by[] = {Sym(1) + Dim(1), Dim(7)};
+  EXPECT_EQ((Sym(0) * Sym(0) + Sym(1)).Substitute(by), Sym(1) * Sym(1) + Dim(2) * Sym(1) + Dim(8));
+  EXPECT_EQ(Sym(5).Substitute(by), Sym(5));
 }
 
 TEST(Dim, DivideExactlyFindsTheQuotientOrNothing) {
-  EXPECT_EQ((Dim(12) * S(0)).DivideExactly(Dim(4)), Dim(3) * S(0));
-  EXPECT_EQ((S(0) * S(1) + S(1)).DivideExactly(S(1)), S(0) + Dim(1));
+  EXPECT_EQ((Dim(12) * Sym(0)).DivideExactly(Dim(4)), Dim(3) * Sym(0));
+  EXPECT_EQ((Sym(0) * Sym(1) + Sym(1)).DivideExactly(Sym(1)), Sym(0) + Dim(1));
   EXPECT_EQ(Dim(7).DivideExactly(Dim(2)), std::nullopt);
-  EXPECT_EQ(S(0).DivideExactly(S(1)), std::nullopt);
-  EXPECT_EQ((S(0) + Dim(1)).DivideExactly(S(0)), std::nullopt);
-  EXPECT_EQ(S(0).DivideExactly(Dim(0)), std::nullopt);
-  EXPECT_EQ(Dim(0).DivideExactly(S(0)), Dim(0));
+  EXPECT_EQ(Sym(0).DivideExactly(Sym(1)), std::nullopt);
+  EXPECT_EQ((Sym(0) + Dim(1)).DivideExactly(Sym(0)), std::nullopt);
+  EXPECT_EQ(Sym(0).DivideExactly(Dim(0)), std::nullopt);
+  EXPECT_EQ(Dim(0).DivideExactly(Sym(0)), Dim(0));
 }
 
 // Among them the one division of 64-bit integers whose result does not fit.
 TEST(Dim, DivideExactlyFindsNothingWhereNumbersLeave64Bits) {
   EXPECT_EQ(Dim(kMin).DivideExactly(Dim(-1)), std::nullopt);
   const Dim large(int64_t{1} << 32);
-  EXPECT_EQ((large * S(0)).DivideExactly(S(0) + large), std::nullopt);
-  EXPECT_EQ((S(0) * S(1) + Dim(kMin)).DivideExactly(S(0) + Dim(1)), std::nullopt);
+  EXPECT_EQ((large * Sym(0)).DivideExactly(Sym(0) + large), std::nullopt);
+  EXPECT_EQ((Sym(0) * Sym(1) + Dim(kMin)).DivideExactly(Sym(0) + Dim(1)), std::nullopt);
 }
 
 TEST(Dim, ArithmeticAgreesWithEval) {
@@ -116,7 +116,7 @@ TEST(Dim, ArithmeticAgreesWithEval) {
     if (!b.is_zero()) {
       EXPECT_EQ((a * b).DivideExactly(b), a) << a.ToText() << " | " << b.ToText();
     }
-    const Dim by[] = {a, b, Dim(3), S(1)};
+    const Dim by[] = {a, b, Dim(3), Sym(1)};
     const int64_t mapped[] = {a.Eval(values), b.Eval(values), 3, values[1]};
     EXPECT_EQ(a.Substitute(by).Eval(values), a.Eval(mapped));
   }
@@ -136,8 +136,8 @@ TEST(ParseDim, GivesBackWhatWasPrinted) {
 }
 
 TEST(ParseDim, AcceptsAnyOrderAndSpacing) {
-  EXPECT_EQ(*Dim::Parse("128+s1*4*s0"), Dim(4) * S(0) * S(1) + Dim(128));
-  EXPECT_EQ(*Dim::Parse("  - s0  +  5 "), Dim(5) - S(0));
+  EXPECT_EQ(*Dim::Parse("128+s1*4*s0"), Dim(4) * Sym(0) * Sym(1) + Dim(128));
+  EXPECT_EQ(*Dim::Parse("  - s0  +  5 "), Dim(5) - Sym(0));
   EXPECT_EQ(*Dim::Parse("s0 - s0"), Dim());
 }
 
@@ -185,10 +185,10 @@ TEST(ParseDim, SurvivesRandomText) {
 
 TEST(ContiguousStrides, AreThoseOfTorch) {
   EXPECT_EQ(ContiguousStrides(Dims{Dim(2), Dim(3), Dim(4)}), (Dims{Dim(12), Dim(4), Dim(1)}));
-  EXPECT_EQ(ContiguousStrides(Dims{S(0), S(1), Dim(8)}), (Dims{Dim(8) * S(1), Dim(8), Dim(1)}));
+  EXPECT_EQ(ContiguousStrides(Dims{Sym(0), Sym(1), Dim(8)}), (Dims{Dim(8) * Sym(1), Dim(8), Dim(1)}));
   EXPECT_EQ(ContiguousStrides(Dims{Dim(2), Dim(0), Dim(4)}), (Dims{Dim(4), Dim(4), Dim(1)}));
   EXPECT_TRUE(ContiguousStrides({}).empty());
-  EXPECT_EQ(Product(Dims{S(0), Dim(3)}), Dim(3) * S(0));
+  EXPECT_EQ(Product(Dims{Sym(0), Dim(3)}), Dim(3) * Sym(0));
   EXPECT_EQ(Product({}), Dim(1));
 }
 

@@ -11,16 +11,16 @@ namespace {
 
 using ::testing::HasSubstr;
 
-GuardSet Parsed(std::string_view text) {
+GuardSet ParsedSet(std::string_view text) {
   const auto set = GuardSet::Parse(text);
   EXPECT_TRUE(set) << set.error().ToText();
   return set ? *set : GuardSet();
 }
 std::string Simple(std::string_view text) {
-  const auto set = Parsed(text).Simplify();
+  const auto set = ParsedSet(text).Simplify();
   return set ? set->ToText() : set.error().message();
 }
-bool Holds(std::string_view text, std::vector<int64_t> symbols) { return Parsed(text).Holds(symbols); }
+bool Holds(std::string_view text, std::vector<int64_t> symbols) { return ParsedSet(text).Holds(symbols); }
 
 // What people write, and the one form in which it is kept.
 TEST(GuardText, PrintsOneForm) {
@@ -57,8 +57,8 @@ TEST(GuardText, PrintsOneForm) {
       {"size.size(0) == 1 and s0x.rank == 2", "size.size(0) == 1 and s0x.rank == 2"},
   };
   for (const auto& [given, kept] : kCases) {
-    EXPECT_EQ(Parsed(given).ToText(), kept) << given;
-    EXPECT_EQ(Parsed(kept).ToText(), kept);
+    EXPECT_EQ(ParsedSet(given).ToText(), kept) << given;
+    EXPECT_EQ(ParsedSet(kept).ToText(), kept);
   }
 }
 
@@ -93,7 +93,7 @@ TEST(GuardText, SurvivesTruncationAndFlippedBits) {
   const auto check = [](const std::string& text) {
     const auto set = GuardSet::Parse(text);
     if (!set) return false;
-    EXPECT_EQ(Parsed(set->ToText()).ToText(), set->ToText()) << text;
+    EXPECT_EQ(ParsedSet(set->ToText()).ToText(), set->ToText()) << text;
     return true;
   };
   ASSERT_TRUE(check(whole));
@@ -122,7 +122,7 @@ TEST(GuardSet, HoldsForSymbols) {
 }
 
 TEST(GuardSet, HoldsForTensors) {
-  const GuardSet set = Parsed(
+  const GuardSet set = ParsedSet(
       "x.dtype == f32 and x.rank == 2 and x.size(0) == s0 and x.stride(0) == 16 and "
       "x.stride(1) == 1 and x.offset % 4 == 0 and apart(x, y) and flag == True");
   const std::vector<int64_t> symbols = {3}, sizes = {3, 16}, one = {1, 16}, none = {0, 16};
@@ -151,7 +151,7 @@ TEST(GuardSet, HoldsForTensors) {
 
 TEST(GuardSet, ExplainsInWords) {
   const GuardSet tensor =
-      Parsed("x.dtype == f32 and x.rank == 2 and x.size(0) == 10 and x.stride(1) == 1 and apart(x, y)");
+      ParsedSet("x.dtype == f32 and x.rank == 2 and x.size(0) == 10 and x.stride(1) == 1 and apart(x, y)");
   const std::vector<int64_t> sizes = {5, 4}, ten = {10, 4}, turned = {1, 10}, strides = {4, 1}, flat = {4};
   const auto explain = [&](const TensorView& x, const TensorView& y = {}) {
     const TensorView tensors[] = {x, y};
@@ -165,7 +165,7 @@ TEST(GuardSet, ExplainsInWords) {
             "input 'x' shares memory with input 'y', which this variant writes");
   EXPECT_EQ(explain({.sizes = ten, .strides = strides}), "");
 
-  const GuardSet range = Parsed("s0 >= 2 and s0 <= 512 and s0 % 8 == 0 and s1 == 2*s0");
+  const GuardSet range = ParsedSet("s0 >= 2 and s0 <= 512 and s0 % 8 == 0 and s1 == 2*s0");
   const auto at = [&](std::vector<int64_t> symbols) { return range.Explain(symbols); };
   EXPECT_EQ(at({8, 16}), "");
   EXPECT_EQ(at({21, 42}), "s0 is 21, this variant needs s0 % 8 == 0; nearest: 16 and 24");
@@ -174,7 +174,7 @@ TEST(GuardSet, ExplainsInWords) {
   const SymbolName names[] = {{"tokens", 1}};
   EXPECT_EQ(range.Explain(std::vector<int64_t>{21, 42}, names),
             "input 'tokens': size 21 at dim 1, this variant needs s0 % 8 == 0; nearest: 16 and 24");
-  EXPECT_EQ(Parsed("mode == 'fast'").Explain(Call{}), "argument 'mode': missing, this variant needs 'fast'");
+  EXPECT_EQ(ParsedSet("mode == 'fast'").Explain(Call{}), "argument 'mode': missing, this variant needs 'fast'");
 }
 
 TEST(Simplify, DropsWhatOthersImply) {
@@ -200,7 +200,7 @@ TEST(Simplify, FindsContradictions) {
   for (const char* text : {"s0 >= 5 and s0 <= 3", "s0 == 4 and s0 % 8 == 0", "s0 % 4 == 1 and s0 % 6 == 2",
                            "s0 >= 9 and s0 <= 15 and s0 % 8 == 0", "s0 == 2 and s1 == s0 and s1 >= 3",
                            "s0 >= 1 and s1 >= 1 and s0*s1 <= 0", "s0 % 8 == 4 and s0 % 4 != 0", "1 == 0"}) {
-    const auto set = Parsed(text).Simplify();
+    const auto set = ParsedSet(text).Simplify();
     ASSERT_FALSE(set) << text << " became " << set->ToText();
     EXPECT_THAT(set.error().message(), HasSubstr("guards contradict: ")) << text;
   }
@@ -237,8 +237,8 @@ TEST(Simplify, KeepsTheMeaning) {
   size_t contradictions = 0, shorter = 0;
   for (int round = 0; round < 3000; ++round) {
     const std::string text = RandomText(random);
-    const GuardSet set = Parsed(text);
-    ASSERT_EQ(Parsed(set.ToText()).ToText(), set.ToText()) << text;
+    const GuardSet set = ParsedSet(text);
+    ASSERT_EQ(ParsedSet(set.ToText()).ToText(), set.ToText()) << text;
     const auto simple = set.Simplify();
     contradictions += !simple;
     if (simple) shorter += simple->guards().size() < set.guards().size();
@@ -257,7 +257,7 @@ TEST(Simplify, KeepsTheMeaning) {
 
 TEST(GuardSet, SubstitutesPropertiesBySymbols) {
   const GuardSet set =
-      Parsed("i0.size(0) >= 2 and i0.size(0) % 8 == 0 and i1.size(1) == 2*i0.size(0) and i1.size(0) == 5");
+      ParsedSet("i0.size(0) >= 2 and i0.size(0) % 8 == 0 and i1.size(1) == 2*i0.size(0) and i1.size(0) == 5");
   const auto over = set.Substitute({}, [](const Property& p) {
     return p.input == 1 && p.dim == 0 ? Dim(5) : p.input == 1 ? Dim(2) * Dim::Symbol(0) : Dim::Symbol(0);
   });

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Ranges Parsed(std::string_view text) {
+Ranges ParsedRanges(std::string_view text) {
   auto ranges = Ranges::Parse(text);
   EXPECT_TRUE(ranges) << ranges.error().ToText();
   return ranges ? *ranges : Ranges();
@@ -19,22 +19,22 @@ Ranges Parsed(std::string_view text) {
 GuardSet Set(std::string_view text) { return *GuardSet::Parse(text); }
 
 TEST(Ranges, HoldWhereOneSetDoes) {
-  const Ranges ranges = Parsed("s0 >= 2 and s1 % 2 == 0 or s0 == 1 and s1 >= 5");
+  const Ranges ranges = ParsedRanges("s0 >= 2 and s1 % 2 == 0 or s0 == 1 and s1 >= 5");
   EXPECT_EQ(ranges.sets().size(), 2u);
-  EXPECT_EQ(Parsed(ranges.ToText()).ToText(), ranges.ToText());
+  EXPECT_EQ(ParsedRanges(ranges.ToText()).ToText(), ranges.ToText());
   const auto holds = [&](int64_t s0, int64_t s1) { return ranges.Holds(std::vector<int64_t>{s0, s1}); };
   EXPECT_TRUE(holds(2, 4) && holds(1, 5) && holds(1, 6));
   EXPECT_FALSE(holds(2, 5) || holds(1, 4) || holds(0, 6));
-  EXPECT_FALSE(Parsed("").Holds({}));
-  EXPECT_TRUE(Parsed("").empty());
-  EXPECT_EQ(Parsed("s0 == 1  or(s0 + 1) % 4 == 0").ToText(), "s0 == 1 or s0 % 4 == 3");
+  EXPECT_FALSE(ParsedRanges("").Holds({}));
+  EXPECT_TRUE(ParsedRanges("").empty());
+  EXPECT_EQ(ParsedRanges("s0 == 1  or(s0 + 1) % 4 == 0").ToText(), "s0 == 1 or s0 % 4 == 3");
 }
 
 TEST(Ranges, SayWhatTheNearestSetMisses) {
-  const Ranges ranges = Parsed("s0 >= 9 and s1 >= 9 or s0 == 4 and s1 >= 9");
+  const Ranges ranges = ParsedRanges("s0 >= 9 and s1 >= 9 or s0 == 4 and s1 >= 9");
   EXPECT_THAT(ranges.Explain(std::vector<int64_t>{4, 7}), HasSubstr("s1 is 7"));
   EXPECT_EQ(ranges.Explain(std::vector<int64_t>{4, 9}), "");
-  EXPECT_EQ(Parsed("").Explain({}), "");
+  EXPECT_EQ(ParsedRanges("").Explain({}), "");
 }
 
 TEST(Ranges, KeepNothingTwice) {
@@ -51,7 +51,7 @@ TEST(Ranges, HaveABound) {
   Ranges ranges;
   for (int64_t i = 0; i < 100; ++i) ranges.Add(Set("s0 == " + std::to_string(i)));
   EXPECT_EQ(ranges.sets().size(), Ranges::kSetsMax);
-  EXPECT_EQ(Parsed(ranges.ToText()).sets().size(), Ranges::kSetsMax);
+  EXPECT_EQ(ParsedRanges(ranges.ToText()).sets().size(), Ranges::kSetsMax);
   EXPECT_FALSE(Ranges::Parse(ranges.ToText() + " or s0 == 99"));
 }
 
@@ -75,7 +75,7 @@ TEST(Ranges, SurviveDamagedText) {
     damaged[random() % damaged.size()] ^= static_cast<char>(1 << random() % 8);
     const auto ranges = Ranges::Parse(damaged);
     if (!ranges) continue;
-    EXPECT_EQ(Parsed(ranges->ToText()).ToText(), ranges->ToText());
+    EXPECT_EQ(ParsedRanges(ranges->ToText()).ToText(), ranges->ToText());
   }
 }
 

@@ -28,7 +28,7 @@ std::vector<CompileT> Two() {
 }
 
 /// The file with a digest that fits, as a hostile writer would make it.
-Buffer Resealed(Buffer file) {
+Buffer ResealedCapture(Buffer file) {
   Hasher hasher;
   hasher.AddField(Bytes(file).first(48));
   hasher.AddField(Bytes(file).subspan(64));
@@ -71,7 +71,7 @@ TEST(CaptureFile, SurvivesEveryFlippedBitUnderADigestThatFits) {
   for (size_t bit = 64 * 8; bit < file.size() * 8; ++bit) {
     Buffer flipped = file;
     flipped[bit / 8] ^= static_cast<uint8_t>(1u << (bit % 8));
-    const auto captures = OpenCaptures(Resealed(std::move(flipped)));
+    const auto captures = OpenCaptures(ResealedCapture(std::move(flipped)));
     if (captures) {
       EXPECT_EQ(captures->size(), 2u);
     }

@@ -10,7 +10,7 @@
 namespace ingot::compiler {
 namespace {
 
-using namespace ingot::testing;  // NOLINT: the builder's one-letter makers
+using namespace ingot::support;  // NOLINT: the builder's one-letter makers
 using ::testing::HasSubstr;
 
 constexpr const char* kAllReduce = "_c10d_functional::all_reduce";

@@ -12,7 +12,7 @@
 namespace ingot::compiler {
 namespace {
 
-using namespace ingot::testing;  // NOLINT: the builder's one-letter makers
+using namespace ingot::support;  // NOLINT: the builder's one-letter makers
 using ::testing::HasSubstr;
 
 /// Text of the import without its first line, or the error.

@@ -10,7 +10,7 @@
 namespace ingot::compiler {
 namespace {
 
-using namespace ingot::testing;  // NOLINT: the words of the builder
+using namespace ingot::support;  // NOLINT: the words of the builder
 using guards::DType;
 using proto::SizeOp;
 using proto::SizeRelation;

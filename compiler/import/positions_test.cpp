@@ -11,10 +11,10 @@
 namespace ingot::compiler {
 namespace {
 
-using namespace ingot::testing;  // NOLINT: the builder's one-letter makers
+using namespace ingot::support;  // NOLINT: the builder's one-letter makers
 using ::testing::HasSubstr;
 
-std::string Body(const Result<Graph>& graph) {
+std::string BodyOf(const Result<Graph>& graph) {
   if (!graph) return graph.error().ToText();
   const std::string text = Print(*graph);
   return text.substr(text.find(") {\n") + 4);
@@ -33,7 +33,7 @@ Buffer Slice(int64_t size, RecordedArg start, RecordedArg end, int64_t length, i
 
 TEST(Positions, OfSlicesCountFromTheFrontAndEndWithTheTensor) {
   const auto slice = [](Buffer recording) {
-    const std::string text = Body(ImportRecording(recording));
+    const std::string text = BodyOf(ImportRecording(recording));
     return text.substr(0, text.find(" :"));
   };
   EXPECT_EQ(slice(Slice(8, I(-3), I(kEnd), 3)), "  %0 = aten.slice.Tensor(%x, 1, 5, 8, 1)");
@@ -54,7 +54,7 @@ TEST(Positions, OfPartsAndElementsCountFromTheFront) {
   const uint32_t row = r.View("aten::select.int", Args(V(x), I(-2), I(-1)), {6}, {1}, 18);
   const uint32_t part = r.View("aten::narrow", Args(V(x), I(1), I(-2), I(2)), {4, 2}, {6, 1}, 4);
   r.InPlace("aten::neg_", Args(V(part)));
-  EXPECT_EQ(Body(ImportRecording(r.Finish({row, part}))), R"(  %0 = aten.select.int(%x, -2, 3) : f32[6]
+  EXPECT_EQ(BodyOf(ImportRecording(r.Finish({row, part}))), R"(  %0 = aten.select.int(%x, -2, 3) : f32[6]
   %1 = aten.narrow(%x, 1, 4, 2) : f32[4, 2] strides [6, 1]
   %2 = aten.neg(%1) : f32[4, 2]
   %3 = aten.slice_scatter(%x, %2, 1, 4, 6, 1) : f32[4, 6]
@@ -84,7 +84,7 @@ std::string Unified(const Buffer& a, const Buffer& b) {
   if (!first || !second) return "no graphs";
   const Result<Graph> both = Unify(*first, *second);
   if (!both) return both.error().ToText();
-  const std::string text = Body(both);
+  const std::string text = BodyOf(both);
   return text.substr(0, text.find(" :"));
 }
 
@@ -111,7 +111,7 @@ TEST(Positions, OfAsStridedBeginWithItsOperand) {
       r.View("aten::as_strided", Args(V(tail), IntList({3, 4}), IntList({2, 1}), Nil()), {3, 4}, {2, 1}, 4);
   const uint32_t later =
       r.View("aten::as_strided", Args(V(tail), IntList({2, 2}), IntList({3, 1}), I(6)), {2, 2}, {3, 1}, 6);
-  EXPECT_EQ(Body(ImportRecording(r.Finish({windows, later}))), R"(  %0 = aten.slice.Tensor(%x, 0, 4, 12, 1) : f32[8]
+  EXPECT_EQ(BodyOf(ImportRecording(r.Finish({windows, later}))), R"(  %0 = aten.slice.Tensor(%x, 0, 4, 12, 1) : f32[8]
   %1 = aten.as_strided(%0, [3, 4], [2, 1], none) : f32[3, 4] strides [2, 1]
   %2 = aten.view(%0, [8]) : f32[8]
   %3 = aten.slice.Tensor(%2, 0, 2, 8, 1) : f32[6]
@@ -130,7 +130,7 @@ TEST(Positions, OfAsStridedOutsideOfItsOperandAreRefused) {
     const uint32_t tail = r.View("aten::slice.Tensor", Args(V(x), I(0), I(4), I(12), I(1)), {8}, {1}, 4);
     const uint32_t part =
         r.View("aten::as_strided", Args(V(tail), IntList({2, 2}), IntList({2, 1}), I(offset)), {2, 2}, {2, 1}, offset);
-    EXPECT_THAT(Body(ImportRecording(r.Finish({part}))), HasSubstr("outside of its operand"));
+    EXPECT_THAT(BodyOf(ImportRecording(r.Finish({part}))), HasSubstr("outside of its operand"));
   }
 }
 
@@ -143,7 +143,7 @@ TEST(Positions, OfPiecesAreToldFromWhereTheyLie) {
   const uint32_t c = r.ViewOf(x, {4, 2}, {2, 1}, 4);
   r.Step("aten::tensor_split.indices", Args(V(x), IntList({5, 2}), I(0)), Args(ValueList({a, b, c}))).is_view = true;
   r.InPlace("aten::neg_", Args(V(c)));
-  EXPECT_EQ(Body(ImportRecording(r.Finish({a, b}))),
+  EXPECT_EQ(BodyOf(ImportRecording(r.Finish({a, b}))),
             R"(  %0, %1, %2 = aten.tensor_split.indices(%x, [5, 2], 0) : f32[5, 2], f32[0, 2], f32[4, 2]
   %3 = aten.neg(%2) : f32[4, 2]
   %4 = aten.slice_scatter(%x, %3, 0, 2, 6, 1) : f32[6, 2]

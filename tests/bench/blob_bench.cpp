@@ -61,17 +61,17 @@ void Measure(const std::string& what, size_t bytes, size_t calls, size_t at_once
 int Run() {
   cache::S3Options options;
   options.endpoint = cache::ProcessEnvironment("INGOT_S3_ENDPOINT").value_or("");
-  options.bucket = cache::ProcessEnvironment("INGOT_S3_BUCKET").value_or(testing::FakeS3::kBucket);
-  options.region = cache::ProcessEnvironment("INGOT_S3_REGION").value_or(testing::FakeS3::kRegion);
+  options.bucket = cache::ProcessEnvironment("INGOT_S3_BUCKET").value_or(support::FakeS3::kBucket);
+  options.region = cache::ProcessEnvironment("INGOT_S3_REGION").value_or(support::FakeS3::kRegion);
   options.prefix = "bench-" + std::to_string(std::random_device()());
   cache::Environment environment = cache::ProcessEnvironment;
-  std::unique_ptr<testing::FakeS3> own;
+  std::unique_ptr<support::FakeS3> own;
   if (options.endpoint.empty()) {
-    own = std::make_unique<testing::FakeS3>();
+    own = std::make_unique<support::FakeS3>();
     options.endpoint = own->endpoint();
     environment = [](const char* name) -> std::optional<std::string> {
-      if (std::string(name) == "AWS_ACCESS_KEY_ID") return testing::FakeS3::kAccessKey;
-      if (std::string(name) == "AWS_SECRET_ACCESS_KEY") return testing::FakeS3::kSecret;
+      if (std::string(name) == "AWS_ACCESS_KEY_ID") return support::FakeS3::kAccessKey;
+      if (std::string(name) == "AWS_SECRET_ACCESS_KEY") return support::FakeS3::kSecret;
       return std::nullopt;
     };
   }

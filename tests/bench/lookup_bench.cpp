@@ -32,13 +32,13 @@ proto::CompileT Request(size_t bytes) {
   component->items.push_back(std::move(item));
   request.key->components.push_back(std::move(component));
 
-  testing::RecordingBuilder r("lookup_bench");
+  support::RecordingBuilder r("lookup_bench");
   const auto count = static_cast<int64_t>(bytes / sizeof(float));
   const uint32_t x = r.Input("x", guards::DType::kF32, {count});
   const uint32_t c = r.Constant("c", guards::DType::kF32, {count}, std::string(count * sizeof(float), '\x3f'));
   const uint32_t y = r.Fresh(guards::DType::kF32, {count});
-  r.Step("aten::add.Tensor", testing::Args(testing::V(x), testing::V(c), testing::NumberOf(int64_t{1})),
-         testing::Args(testing::V(y)));
+  r.Step("aten::add.Tensor", support::Args(support::V(x), support::V(c), support::NumberOf(int64_t{1})),
+         support::Args(support::V(y)));
   const Buffer recording = r.Finish({y});
   request.recording.assign(recording.begin(), recording.end());
   request.dynamic = false;

@@ -19,9 +19,9 @@ namespace ingot::cache {
 namespace {
 
 using Steady = std::chrono::steady_clock;
-using ingot::testing::IoThread;
-using ingot::testing::RedisServer;
-using ingot::testing::Runner;
+using ingot::support::IoThread;
+using ingot::support::RedisServer;
+using ingot::support::Runner;
 constexpr std::chrono::seconds kPatience{10};
 constexpr std::chrono::minutes kLong{10};
 
@@ -129,7 +129,7 @@ int Run() {
     std::fprintf(stderr, "%s\n", RedisServer::kMissing);
     return 1;
   }
-  const uint16_t port = ingot::testing::FreePort();
+  const uint16_t port = ingot::support::FreePort();
   const RedisServer server({"--port", std::to_string(port), "--bind", "127.0.0.1"});
   if (const int code = Measure("unix", server.url()); code != 0) return code;
   return Measure("tcp", "redis://127.0.0.1:" + std::to_string(port));

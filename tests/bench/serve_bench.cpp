@@ -53,7 +53,7 @@ void Print(const char* what, int calls, size_t bytes, Work work) {
 
 int Run(int calls) {
   TempDir dir;
-  ingot::testing::Certificates certificates(dir.path());
+  ingot::support::Certificates certificates(dir.path());
   certificates.Issue("server", "IP:127.0.0.1");
   MemoryStore store({.bytes_max = 4ull << 30});
   daemon::Config config;
@@ -71,7 +71,7 @@ int Run(int calls) {
   ports.index = std::make_shared<LocalIndex>(store);
   ports.blobs = std::make_shared<LocalBlobs>(store);
   const auto serve = Must(daemon::Serve::Open(config, ports));
-  ingot::testing::IoThread io;
+  ingot::support::IoThread io;
   RemoteClientOptions options;
   options.url = Must(RemoteUrl::Parse(fmt::format("ingots://127.0.0.1:{}", serve->port())));
   options.url.place.ca_file = certificates.ca();
@@ -79,8 +79,8 @@ int Run(int calls) {
   RemoteIndex index(std::make_shared<RemoteClient>(io.io(), options));
   options.connections_max = 4;
   RemoteBlobs blobs(std::make_shared<RemoteClient>(io.io(), options));
-  ingot::testing::Runner runner;
-  const auto soon = [] { return ingot::testing::Patient(); };
+  ingot::support::Runner runner;
+  const auto soon = [] { return ingot::support::Patient(); };
 
   const RecordKey key{Table::kEntries, DigestOf("key")};
   uint64_t version = 0;

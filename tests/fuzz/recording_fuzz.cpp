@@ -10,7 +10,7 @@
 namespace ingot::fuzz {
 namespace {
 
-using namespace testing;  // NOLINT: the words of the builder
+using namespace support;  // NOLINT: the words of the builder
 using guards::DType;
 
 Buffer Pointwise() {

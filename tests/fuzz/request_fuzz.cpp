@@ -76,10 +76,10 @@ void AppendFrame(Buffer& out, MessageType type, const typename T::NativeTableTyp
 }
 
 Buffer Recording(int64_t rows) {
-  testing::RecordingBuilder r("f");
+  support::RecordingBuilder r("f");
   const uint32_t x = r.Input("x", guards::DType::kF32, {rows, 4});
   const uint32_t y = r.Fresh(guards::DType::kF32, {rows, 4});
-  r.Step("aten::silu", testing::Args(testing::V(x)), testing::Args(testing::V(y)));
+  r.Step("aten::silu", support::Args(support::V(x)), support::Args(support::V(y)));
   return r.Finish({y});
 }
 

@@ -8,7 +8,7 @@
 
 #include "tests/integration/real_daemon.h"
 
-namespace ingot::testing {
+namespace ingot::support {
 namespace {
 
 struct Ran {
@@ -256,4 +256,4 @@ TEST_F(CliTest, ShowsAQuarantineAndLiftsIt) {
 }
 
 }  // namespace
-}  // namespace ingot::testing
+}  // namespace ingot::support

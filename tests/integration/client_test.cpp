@@ -6,7 +6,7 @@
 #include "client/api/client.h"
 #include "tests/integration/real_daemon.h"
 
-namespace ingot::testing {
+namespace ingot::support {
 namespace {
 
 using ::testing::HasSubstr;
@@ -114,4 +114,4 @@ TEST_F(ClientTest, SaysThatNoDaemonRuns) {
 }
 
 }  // namespace
-}  // namespace ingot::testing
+}  // namespace ingot::support

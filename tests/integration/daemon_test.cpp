@@ -9,7 +9,7 @@
 #include "client/lib/loaded_artifact.h"
 #include "tests/integration/real_daemon.h"
 
-namespace ingot::testing {
+namespace ingot::support {
 namespace {
 
 using client::LoadedArtifact;
@@ -259,4 +259,4 @@ TEST_F(IntegrationTest, FinishesACompileBeforeItEndsOnSigterm) {
 }
 
 }  // namespace
-}  // namespace ingot::testing
+}  // namespace ingot::support

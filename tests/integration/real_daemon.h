@@ -17,7 +17,7 @@
 #include "client/lib/connection.h"
 #include "tests/support/recording_builder.h"
 
-namespace ingot::testing {
+namespace ingot::support {
 
 using nlohmann::json;
 
@@ -113,4 +113,4 @@ class RealDaemonTest : public ::testing::Test {
   std::string dir_;
 };
 
-}  // namespace ingot::testing
+}  // namespace ingot::support

@@ -15,7 +15,7 @@
 #include "base/until.h"
 #include "cache/task.h"
 
-namespace ingot::testing {
+namespace ingot::support {
 
 /// Threads on which a test's coroutines run.
 class Runner {
@@ -66,4 +66,4 @@ class IoThread {
 /// Long enough for whatever should happen, on a machine that does other things too.
 inline Until Patient(std::stop_token stop = {}) { return Until::In(std::chrono::seconds(60), std::move(stop)); }
 
-}  // namespace ingot::testing
+}  // namespace ingot::support

@@ -13,7 +13,7 @@
 #include <memory>
 #include <string>
 
-namespace ingot::testing {
+namespace ingot::support {
 
 /// Certificates of a test, made when it runs: an authority and what it signs, as PEM files.
 class Certificates {
@@ -88,4 +88,4 @@ class Certificates {
   X509Ref certificate_;
 };
 
-}  // namespace ingot::testing
+}  // namespace ingot::support

@@ -22,7 +22,7 @@
 #include "base/temp_dir.h"
 #include "tests/support/await.h"
 
-namespace ingot::testing {
+namespace ingot::support {
 
 /// Stands between a client and a service of a test, on a Unix socket and a port of the loopback, and does to the
 /// bytes what networks do. Faults are set at any time, by any thread, and hold for what comes after.
@@ -153,4 +153,4 @@ class CuttingProxy {
   boost::asio::ip::tcp::acceptor tcp_;
 };
 
-}  // namespace ingot::testing
+}  // namespace ingot::support

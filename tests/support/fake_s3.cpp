@@ -17,7 +17,7 @@
 #include <ctime>
 #include <set>
 
-namespace ingot::testing {
+namespace ingot::support {
 namespace {
 
 namespace asio = boost::asio;
@@ -619,4 +619,4 @@ int FakeS3::open_connections_max() const {
   return state_->open_max;
 }
 
-}  // namespace ingot::testing
+}  // namespace ingot::support

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace ingot::testing {
+namespace ingot::support {
 
 /// An S3 server on a port of this machine, its objects in memory: it verifies signatures itself, and fails as it is
 /// told to. Path style only. Thread-safe; a thread for each connection.
@@ -114,4 +114,4 @@ class FakeS3 {
   const std::unique_ptr<State> state_;
 };
 
-}  // namespace ingot::testing
+}  // namespace ingot::support

@@ -5,7 +5,7 @@
 #include "tests/support/fake_s3.h"
 
 int main() {
-  using ingot::testing::FakeS3;
+  using ingot::support::FakeS3;
   FakeS3 server;
   std::printf(
       "INGOT_S3_ENDPOINT=%s INGOT_S3_BUCKET=%s INGOT_S3_REGION=%s "

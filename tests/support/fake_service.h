@@ -14,7 +14,7 @@
 #include "base/temp_dir.h"
 #include "tests/support/await.h"
 
-namespace ingot::testing {
+namespace ingot::support {
 
 /// Something on a Unix socket that answers whatever comes with whatever a test wants.
 class FakeService {
@@ -65,4 +65,4 @@ class FakeService {
   Unix::acceptor acceptor_;
 };
 
-}  // namespace ingot::testing
+}  // namespace ingot::support

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace ingot::testing {
+namespace ingot::support {
 
 /// One call of a history: what was asked and answered, and when.
 template <typename Op>
@@ -51,4 +51,4 @@ bool IsLinearizable(const std::vector<Observed<Op>>& history, const State& initi
   return false;
 }
 
-}  // namespace ingot::testing
+}  // namespace ingot::support

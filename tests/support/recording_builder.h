@@ -11,7 +11,7 @@
 #include "guards/dtype.h"
 #include "proto/graph_generated.h"
 
-namespace ingot::testing {
+namespace ingot::support {
 
 using Ints = std::vector<int64_t>;
 using RecordedArg = std::unique_ptr<proto::ArgT>;
@@ -178,4 +178,4 @@ class RecordingBuilder {
   uint32_t next_storage_ = 0;
 };
 
-}  // namespace ingot::testing
+}  // namespace ingot::support

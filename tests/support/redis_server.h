@@ -20,7 +20,7 @@
 
 #include "base/temp_dir.h"
 
-namespace ingot::testing {
+namespace ingot::support {
 
 /// A port of the loopback that nobody uses now.
 inline uint16_t FreePort() {
@@ -126,4 +126,4 @@ class RedisServer {
   pid_t pid_ = 0;
 };
 
-}  // namespace ingot::testing
+}  // namespace ingot::support

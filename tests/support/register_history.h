@@ -16,7 +16,7 @@
 #include "tests/support/await.h"
 #include "tests/support/linearizability.h"
 
-namespace ingot::testing {
+namespace ingot::support {
 
 /// A call of a history of one record. Values are names of writes; 0: absent.
 struct RegisterCall {
@@ -131,4 +131,4 @@ inline void CheckRegister(Runner& runner, const std::vector<cache::Index*>& clie
   ADD_FAILURE() << "no order explains:\n" << text;
 }
 
-}  // namespace ingot::testing
+}  // namespace ingot::support

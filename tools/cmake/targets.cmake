@@ -71,13 +71,15 @@ set(INGOT_TEST_ENVIRONMENT GTEST_BRIEF=1 GTEST_TOTAL_SHARDS=${INGOT_TEST_SHARDS}
   # A forked child of a test opens stores, which start threads.
   TSAN_OPTIONS=die_after_fork=0:suppressions=${PROJECT_SOURCE_DIR}/tools/sanitizers/tsan.supp)
 
-# ingot_test(name SOURCES a_test.cpp ... LINK dep ...): one test program.
+# ingot_test(name SOURCES a_test.cpp ... LINK dep ...): one test program, whose sources are compiled in bundles. Not
+# optimized: half of a compile of tests was that, and what they test is.
 function(ingot_test name)
   if(NOT INGOT_TESTS)
     return()
   endif()
-  ingot_program(${name} ${ARGN})
-  target_link_libraries(${name} PRIVATE GTest::gmock GTest::gtest_main)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
+  ingot_program(${name} BUNDLED ${arg_SOURCES} LINK ${arg_LINK} GTest::gmock GTest::gtest_main)
+  target_compile_options(${name} PRIVATE -O0)
   math(EXPR last "${INGOT_TEST_SHARDS} - 1")
   foreach(shard RANGE ${last})
     add_test(NAME ${name}.${shard} COMMAND ${name})

@@ -20,7 +20,7 @@ using loop::ParamMode;
 using loop::ScalarOp;
 
 constexpr int64_t kRows[] = {1, 3, 4, 7, 31, 32, 33, 64, 65, 130};
-constexpr int64_t kExtents[] = {0, 1, 2, 9, 31, 32, 33, 300};
+constexpr int64_t kColumnExtents[] = {0, 1, 2, 9, 31, 32, 33, 300};
 
 /// in[2, s1, s0] folded over its middle dimension: rows (2, s0), j over s1.
 struct Columns {
@@ -37,7 +37,7 @@ void ExpectColumns(const loop::Kernel& kernel, bool specials) {
   ASSERT_TRUE(x86::FoldsColumns(kernel)) << loop::Print(kernel);
   const TestKernel test(kernel);
   for (const int64_t rows : kRows) {
-    for (const int64_t extent : kExtents) {
+    for (const int64_t extent : kColumnExtents) {
       ExpectSameAsInterpreter(test, {rows, extent}, 7 + rows, specials);
       if (testing::Test::HasFailure()) return;
     }
@@ -247,7 +247,7 @@ TEST(Columns, OfFewRowsAreTakenWhereTheFoldIsShort) {
 
 TEST(Columns, OfKnownSizesAgreeWithTheInterpreter) {
   for (const int64_t rows : kRows) {
-    for (const int64_t extent : kExtents) {
+    for (const int64_t extent : kColumnExtents) {
       // Longer sums of random numbers cancel too much to be compared.
       const ScalarOp op = extent > 33 ? ScalarOp::kReduceMax : ScalarOp::kReduceSum;
       ExpectSameAsInterpreter(TestKernel(FoldOf(op, rows, extent)), {}, 7 + rows, false);

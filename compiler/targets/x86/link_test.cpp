@@ -22,13 +22,13 @@ using loop::ScalarOp;
 const TargetSpec kV3{"x86-64-v3", {}};
 const TargetSpec kV4{"x86-64-v4", {}};
 
-std::unique_ptr<Target> Made(const TargetSpec& spec) {
+std::unique_ptr<Target> TargetOf(const TargetSpec& spec) {
   auto target = Target::Make(spec);
   EXPECT_TRUE(target) << target.error().ToText();
   return target ? std::move(*target) : nullptr;
 }
 Result<Object> Emitted(const loop::Kernel& kernel) {
-  const std::unique_ptr<Target> target = Made(kV3);
+  const std::unique_ptr<Target> target = TargetOf(kV3);
   return target->Emit(kernel, target->Schedules(kernel).front());
 }
 
@@ -95,9 +95,9 @@ DynamicSection ReadDynamic(Bytes image) {
 
 TEST(LinkShared, MakesALibraryThatNeedsNothingAndInitialisesNothing) {
   const std::vector<loop::Kernel> kernels = SomeKernels();
-  auto objects = EmitAll(*Made(kV3), kernels, 1);
+  auto objects = EmitAll(*TargetOf(kV3), kernels, 1);
   ASSERT_TRUE(objects) << objects.error().ToText();
-  const auto image = Made(kV3)->Link(*objects);
+  const auto image = TargetOf(kV3)->Link(*objects);
   ASSERT_TRUE(image) << image.error().ToText();
   const DynamicSection dynamic = ReadDynamic(*image);
   EXPECT_TRUE(dynamic.undefined.empty()) << dynamic.undefined.front();
@@ -115,9 +115,9 @@ TEST(LinkShared, MakesALibraryThatNeedsNothingAndInitialisesNothing) {
 
 TEST(LinkShared, RunsAfterDlopen) {
   const loop::Kernel kernel = Unary(ScalarOp::kAbs, DType::kF32, 37);
-  auto objects = EmitAll(*Made(kV3), {&kernel, 1}, 1);
+  auto objects = EmitAll(*TargetOf(kV3), {&kernel, 1}, 1);
   ASSERT_TRUE(objects) << objects.error().ToText();
-  const auto image = Made(kV3)->Link(*objects);
+  const auto image = TargetOf(kV3)->Link(*objects);
   ASSERT_TRUE(image) << image.error().ToText();
   const int fd = memfd_create("kernels", MFD_CLOEXEC);
   ASSERT_GE(fd, 0);
@@ -138,15 +138,15 @@ TEST(LinkShared, RunsAfterDlopen) {
 
 TEST(EmitAll, GivesTheSameBytesForAnyNumberOfThreads) {
   const std::vector<loop::Kernel> kernels = SomeKernels();
-  auto one = EmitAll(*Made(kV3), kernels, 1);
-  auto two = EmitAll(*Made(kV3), kernels, 2);
+  auto one = EmitAll(*TargetOf(kV3), kernels, 1);
+  auto two = EmitAll(*TargetOf(kV3), kernels, 2);
   ASSERT_TRUE(one && two);
   for (size_t i = 0; i < kernels.size(); ++i) {
     EXPECT_EQ((*one)[i].symbol, (*two)[i].symbol);
     EXPECT_EQ((*one)[i].bytes, (*two)[i].bytes) << i;
   }
-  auto first = Made(kV3)->Link(*one);
-  auto second = Made(kV3)->Link(*two);
+  auto first = TargetOf(kV3)->Link(*one);
+  auto second = TargetOf(kV3)->Link(*two);
   ASSERT_TRUE(first && second);
   EXPECT_EQ(*first, *second);
 }
@@ -163,12 +163,12 @@ TEST(EmitAll, NameIsNoPartOfTheCode) {
 
 TEST(EmitAll, UsesWideRegistersOnLevelFour) {
   const loop::Kernel kernel = Unary(ScalarOp::kExp, DType::kF32, 1024);
-  const auto text = Made(kV4)->Text(kernel, Made(kV4)->Schedules(kernel).front(), true);
+  const auto text = TargetOf(kV4)->Text(kernel, TargetOf(kV4)->Schedules(kernel).front(), true);
   ASSERT_TRUE(text) << text.error().ToText();
   EXPECT_NE(text->find("zmm"), std::string::npos);
-  auto objects = EmitAll(*Made(kV4), {&kernel, 1}, 1);
+  auto objects = EmitAll(*TargetOf(kV4), {&kernel, 1}, 1);
   ASSERT_TRUE(objects) << objects.error().ToText();
-  EXPECT_TRUE(Made(kV3)->Link(*objects));
+  EXPECT_TRUE(TargetOf(kV3)->Link(*objects));
 }
 
 TEST(EmitAll, RefusesAnUnknownLevel) {
@@ -183,8 +183,8 @@ TEST(LinkShared, ReportsDamagedObjects) {
   ASSERT_TRUE(object);
   Object damaged = *object;
   damaged.bytes.resize(damaged.bytes.size() / 2);
-  EXPECT_FALSE(Made(kV3)->Link({&damaged, 1}));
-  EXPECT_TRUE(Made(kV3)->Link({&*object, 1})) << "the linker must survive a failure";
+  EXPECT_FALSE(TargetOf(kV3)->Link({&damaged, 1}));
+  EXPECT_TRUE(TargetOf(kV3)->Link({&*object, 1})) << "the linker must survive a failure";
 }
 
 TEST(TargetFromFlags, NamesWhatIsMissing) {

@@ -18,7 +18,7 @@ using loop::IndexCheck;
 using loop::ParamMode;
 using loop::ScalarOp;
 
-constexpr int64_t kSizes[] = {1, 7, 8, 9, 15, 16, 17, 31, 33, 70, 131};
+constexpr int64_t kLoopSizes[] = {1, 7, 8, 9, 15, 16, 17, 31, 33, 70, 131};
 constexpr DType kTypes[] = {DType::kBool, DType::kBF16, DType::kF32, DType::kF64, DType::kI64};
 
 TEST(Strides, OfLoadsAndStoresInEveryDirection) {
@@ -33,7 +33,7 @@ TEST(Strides, OfLoadsAndStoresInEveryDirection) {
         const Id value = maker.Load(in, KernelMaker::At({n, Dim(load)}));
         maker.Store(out, KernelMaker::At({Dim(3) * n, Dim(store)}), value);
         const TestKernel kernel(maker.kernel);
-        for (const int64_t size : kSizes) ExpectSameAsInterpreter(kernel, {size}, 3);
+        for (const int64_t size : kLoopSizes) ExpectSameAsInterpreter(kernel, {size}, 3);
         if (HasFailure()) return;
       }
     }
@@ -70,7 +70,7 @@ TEST(Strides, KnownOnlyAtRunTimeAndNegative) {
   const Id value = maker.Load(in, KernelMaker::At({0, stride}));
   maker.Store(out, KernelMaker::At({0, -1}, n - Dim(1)), value);
   const TestKernel kernel(maker.kernel);
-  for (const int64_t size : kSizes) {
+  for (const int64_t size : kLoopSizes) {
     for (const int64_t s : {1, 5}) ExpectSameAsInterpreter(kernel, {size, s}, 4);
   }
 }
@@ -86,7 +86,7 @@ TEST(Extents, OfQuotientsMinimaAndMaximaAreRoundedAsSizesAre) {
     maker.Loop(extent);
     maker.Store(out, KernelMaker::At({extent, Dim(1)}), maker.Load(in, KernelMaker::At({Dim(0), Dim(1)})));
     const TestKernel kernel(maker.kernel);
-    for (const int64_t size : kSizes) {
+    for (const int64_t size : kLoopSizes) {
       for (const int64_t other : {1, 4, 5, 6, 16}) ExpectSameAsInterpreter(kernel, {size, other}, 6);
     }
     if (HasFailure()) return;
@@ -110,7 +110,7 @@ TEST(Predicates, GuardLoadsAndStoresOfEveryPattern) {
       const Id value = maker.Load(first, KernelMaker::At({0, Dim(stride)}, Dim(-9 * stride)), high);
       maker.Store(out, KernelMaker::At({Dim(2) * n, std::max<int64_t>(stride, 1)}), value, high);
       const TestKernel kernel(maker.kernel);
-      for (const int64_t size : kSizes) ExpectSameAsInterpreter(kernel, {size}, 5);
+      for (const int64_t size : kLoopSizes) ExpectSameAsInterpreter(kernel, {size}, 5);
       if (HasFailure()) return;
     }
   }
@@ -129,7 +129,7 @@ TEST(Predicates, ConstantOverTheLoopGuardInvariantAccesses) {
   const Id each = maker.Load(in, KernelMaker::At({n, 1}), flag);
   maker.Store(out, KernelMaker::At({n, 1}), maker.Op(ScalarOp::kAdd, DType::kF32, {first, each}), flag);
   const TestKernel kernel(maker.kernel);
-  for (const int64_t size : kSizes) ExpectSameAsInterpreter(kernel, {size}, 6);
+  for (const int64_t size : kLoopSizes) ExpectSameAsInterpreter(kernel, {size}, 6);
 }
 
 /// out[i, j] = table[index[i], j]: the row is found once, the rest is contiguous.
@@ -166,7 +166,7 @@ loop::Kernel Gather(DType dtype, IndexCheck check) {
 TEST(Gathers, WrapNegativeIndicesOfRows) {
   const TestKernel kernels(Embedding(DType::kF32, IndexCheck::kWrap));
   for (const CompiledKernel& kernel : kernels.compiled()) {
-    for (const int64_t n : kSizes) {
+    for (const int64_t n : kLoopSizes) {
       std::vector<int32_t> index = {3, -1, 0};
       std::vector<float> table(10 * n), out(3 * n, -1);
       for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i);
@@ -221,7 +221,7 @@ TEST(Gathers, OfElementsAgreeAndRefuseEveryLaneOutOfRange) {
     for (const DType t : kTypes) {
       const TestKernel kernel(Gather(t, check));
       for (const CompiledKernel& compiled : kernel.compiled()) {
-        for (const int64_t n : kSizes) ExpectGathers(kernel.source(), compiled, low, n);
+        for (const int64_t n : kLoopSizes) ExpectGathers(kernel.source(), compiled, low, n);
       }
     }
   }
@@ -258,7 +258,7 @@ TEST(Rows, SoftmaxThroughARowBuffer) {
   for (const DType result : {DType::kBF16, DType::kF32}) {
     for (const bool reads_again : {false, true}) {
       const TestKernel kernel(Softmax(result, reads_again));
-      for (const int64_t size : kSizes) ExpectSameAsInterpreter(kernel, {size}, 8, false);
+      for (const int64_t size : kLoopSizes) ExpectSameAsInterpreter(kernel, {size}, 8, false);
     }
   }
 }
@@ -289,7 +289,7 @@ TEST(Rows, MayBeWrittenOverWhatTheyRead) {
   for (const bool reads_again : {false, true}) {
     const TestKernel kernel(Softmax(DType::kF32, reads_again));
     for (const CompiledKernel& compiled : kernel.compiled()) {
-      for (const int64_t n : kSizes) {
+      for (const int64_t n : kLoopSizes) {
         std::mt19937_64 random(n);
         TestBuffer apart(DType::kF32, 6 * n, random, false), in = apart, out = apart;
         ASSERT_EQ(compiled.Run({apart.bytes.data(), out.bytes.data()}, {n}, 0, 6), 0);

@@ -131,7 +131,7 @@ double UlpError(T got, Wide want) {
 }
 
 /// out = f(a) or f(a, b), element by element.
-loop::Kernel KernelOf(const Function& f, DType dtype, int64_t n) {
+loop::Kernel MathKernel(const Function& f, DType dtype, int64_t n) {
   KernelMaker maker;
   const auto in_a = maker.Param(dtype, ParamMode::kIn, n);
   const auto in_b = maker.Param(dtype, ParamMode::kIn, n);
@@ -151,7 +151,7 @@ void CheckFunction(const Function& f, DType dtype, double bound) {
   std::vector<T> out(a.size());
   std::vector<Wide> exact(a.size());
   for (size_t i = 0; i < a.size(); ++i) exact[i] = f.exact(a[i], b[i]);
-  const TestKernel kernel(KernelOf(f, dtype, static_cast<int64_t>(a.size())));
+  const TestKernel kernel(MathKernel(f, dtype, static_cast<int64_t>(a.size())));
   for (const CompiledKernel& compiled : kernel.compiled()) {
     ASSERT_EQ(compiled.Run({a.data(), b.data(), out.data()}, {}, 0, 1), 0);
     double worst = 0;

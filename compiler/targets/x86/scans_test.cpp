@@ -15,16 +15,16 @@ using loop::Id;
 using loop::ParamMode;
 using loop::ScalarOp;
 
-constexpr int64_t kExtents[] = {0, 1, 2, 7, 8, 15, 16, 17, 31, 33, 64, 100, 129, 300};
+constexpr int64_t kScanExtents[] = {0, 1, 2, 7, 8, 15, 16, 17, 31, 33, 64, 100, 129, 300};
 
 /// How rows and what is scanned lie in memory.
-enum class Layout : uint8_t { kRows, kColumns, kApart };
+enum class ScanLayout : uint8_t { kRows, kColumns, kApart };
 
 struct Scan {
   ScalarOp op;
   DType memory;
   DType compute;
-  Layout layout;
+  ScanLayout layout;
 };
 
 /// out[row, j] = scan of in[row, j] over j, beside the sum of all places and the operand itself.
@@ -33,9 +33,9 @@ loop::Kernel ScanKernel(const Scan& scan) {
   KernelMaker maker({Dim(5)}, 1);
   const auto here = [&] {
     switch (scan.layout) {
-      case Layout::kRows: return KernelMaker::At({n, 1});
-      case Layout::kColumns: return KernelMaker::At({1, 5});
-      case Layout::kApart: return KernelMaker::At({n * Dim(3), 3}, 2);
+      case ScanLayout::kRows: return KernelMaker::At({n, 1});
+      case ScanLayout::kColumns: return KernelMaker::At({1, 5});
+      case ScanLayout::kApart: return KernelMaker::At({n * Dim(3), 3}, 2);
     }
     return KernelMaker::At({});
   };
@@ -62,10 +62,10 @@ class Scans : public testing::TestWithParam<Scan> {};
 TEST_P(Scans, AgreeWithTheInterpreter) {
   const loop::Kernel kernel = ScanKernel(GetParam());
   ASSERT_TRUE(loop::Verify(kernel)) << loop::Verify(kernel).error().ToText();
-  EXPECT_EQ(x86::FoldsColumns(kernel), GetParam().layout == Layout::kColumns);
+  EXPECT_EQ(x86::FoldsColumns(kernel), GetParam().layout == ScanLayout::kColumns);
   const TestKernel test(kernel);
   const bool sums = GetParam().op == ScalarOp::kScanSum && guards::IsFloat(GetParam().compute);
-  for (const int64_t extent : kExtents) {
+  for (const int64_t extent : kScanExtents) {
     ExpectSameAsInterpreter(test, {extent}, 3 + extent, !sums);
     if (HasFailure()) return;
   }
@@ -78,7 +78,7 @@ std::vector<Scan> AllScans() {
       {DType::kU8, DType::kU8},   {DType::kI32, DType::kI32}, {DType::kI8, DType::kI64},  {DType::kI64, DType::kI64}};
   for (const ScalarOp op : {ScalarOp::kScanSum, ScalarOp::kScanProd, ScalarOp::kScanMax, ScalarOp::kScanMin}) {
     for (const auto& [memory, compute] : kTypes) {
-      for (const Layout layout : {Layout::kRows, Layout::kColumns, Layout::kApart}) {
+      for (const ScanLayout layout : {ScanLayout::kRows, ScanLayout::kColumns, ScanLayout::kApart}) {
         scans.push_back({op, memory, compute, layout});
       }
     }
@@ -122,7 +122,7 @@ TEST(Scan, OfAScanAndBeforeAnotherLoop) {
   const Id above = maker.Op(ScalarOp::kSub, DType::kF32, {maker.Load(kept, KernelMaker::At({0, 1})), least});
   maker.Store(out, KernelMaker::At({n, 1}), maker.Op(ScalarOp::kAbs, DType::kF32, {above}));
   const TestKernel test(maker.kernel);
-  for (const int64_t extent : kExtents) ExpectSameAsInterpreter(test, {extent}, 5 + extent);
+  for (const int64_t extent : kScanExtents) ExpectSameAsInterpreter(test, {extent}, 5 + extent);
 }
 
 /// out[row, j] = scan of in[row, j], all of `memory` (bf16: even j stand before odd ones; f32: in f64, neighbours four
@@ -154,7 +154,7 @@ TEST_P(NarrowScans, KeepTheOrder) {
     for (const bool keeps : {false, true}) {
       const bool has_specials = op != ScalarOp::kScanSum;
       const TestKernel any(NarrowScanKernel(GetParam(), op, keeps, Dim::Symbol(0)));
-      for (const int64_t extent : kExtents) ExpectSameAsInterpreter(any, {extent}, 7 + extent, has_specials);
+      for (const int64_t extent : kScanExtents) ExpectSameAsInterpreter(any, {extent}, 7 + extent, has_specials);
       for (const int64_t extent : {1, 37, 64, 131}) {
         const TestKernel known(NarrowScanKernel(GetParam(), op, keeps, Dim(extent)));
         ExpectSameAsInterpreter(known, {}, 9 + extent, has_specials);

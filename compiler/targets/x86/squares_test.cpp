@@ -15,7 +15,7 @@ using guards::Dim;
 using guards::DType;
 
 /// out[b, m, n] = in[b, n, m], and back[b, n, m] = in[b, n, m] + in[b, n, m]; b = 2, m = s0, n = s1.
-std::string TextOf(DType dtype) {
+std::string SquareText(DType dtype) {
   const std::string_view t = guards::NameOf(dtype);
   const std::string_view sum = dtype == DType::kBF16 || dtype == DType::kF16 ? "f32" : t;
   return fmt::format(R"(kernel turn symbols 2 {{
@@ -39,7 +39,7 @@ std::string TextOf(DType dtype) {
 class Squares : public testing::TestWithParam<DType> {};
 
 TEST_P(Squares, AgreeWithTheInterpreter) {
-  const auto kernel = loop::Parse(TextOf(GetParam()));
+  const auto kernel = loop::Parse(SquareText(GetParam()));
   ASSERT_TRUE(kernel) << kernel.error().ToText();
   loop::Schedule schedule;
   x86::AddSquares(*kernel, {64}, schedule);

@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-using Verdict = TokenTable::Verdict;
+using TokenVerdict = TokenTable::Verdict;
 using TokenJson = nlohmann::json;
 
 constexpr int64_t kTokenDay = 86'400;
@@ -71,7 +71,7 @@ class TokenVerbTest : public testing::Test {
     EXPECT_TRUE(secret) << secret.error().ToText();
     return table.Admit(secret ? *secret : std::string());
   }
-  Verdict Check(const TokenTable::Answer& admitted, TokenScope scope) {
+  TokenVerdict Check(const TokenTable::Answer& admitted, TokenScope scope) {
     TokenTable table(tokens(), "rack", clock_);
     EXPECT_TRUE(table.Refresh());
     return table.Check(admitted.grant.hash, scope).verdict;
@@ -100,18 +100,18 @@ TEST_F(TokenVerbTest, ANewTokenLetsItsOwnerInAndIsWrittenForHimAlone) {
   const std::string secret = ReadTokenFile(dir_ / "ci").value();
   EXPECT_THAT(TextOf(tokens()), Not(HasSubstr(secret))) << "a server knows hashes alone";
   const auto admitted = Admit("ci");
-  EXPECT_EQ(admitted.verdict, Verdict::kGood);
+  EXPECT_EQ(admitted.verdict, TokenVerdict::kGood);
   EXPECT_EQ(admitted.grant.name, "ci");
-  EXPECT_EQ(Check(admitted, TokenScope::kWrite), Verdict::kGood);
-  EXPECT_EQ(Check(admitted, TokenScope::kAdmin), Verdict::kSmallScope);
+  EXPECT_EQ(Check(admitted, TokenScope::kWrite), TokenVerdict::kGood);
+  EXPECT_EQ(Check(admitted, TokenScope::kAdmin), TokenVerdict::kSmallScope);
   EXPECT_THAT(Token("list").text, HasSubstr(made["id"].get<std::string>()));
 }
 
 TEST_F(TokenVerbTest, AScopeAllowsWhatItSaysAlone) {
   EXPECT_EQ(New("reader", "--scope read")["scopes"], "read");
   const auto admitted = Admit("reader");
-  EXPECT_EQ(Check(admitted, TokenScope::kRead), Verdict::kGood);
-  EXPECT_EQ(Check(admitted, TokenScope::kWrite), Verdict::kSmallScope);
+  EXPECT_EQ(Check(admitted, TokenScope::kRead), TokenVerdict::kGood);
+  EXPECT_EQ(Check(admitted, TokenScope::kWrite), TokenVerdict::kSmallScope);
   const Answer wrong = Token(fmt::format("new other --audience rack --out {} --scope read,fly", dir_ / "other"));
   EXPECT_NE(wrong.status, 0);
   EXPECT_THAT(wrong.text, HasSubstr("fly"));
@@ -120,9 +120,9 @@ TEST_F(TokenVerbTest, AScopeAllowsWhatItSaysAlone) {
 
 TEST_F(TokenVerbTest, AnAudienceIsOneServer) {
   New("ci");
-  EXPECT_EQ(Admit("ci", "other").verdict, Verdict::kOtherAudience);
+  EXPECT_EQ(Admit("ci", "other").verdict, TokenVerdict::kOtherAudience);
   Ask(fmt::format("new any --audience '*' --out {}", dir_ / "any"));
-  EXPECT_EQ(Admit("any", "other").verdict, Verdict::kGood);
+  EXPECT_EQ(Admit("any", "other").verdict, TokenVerdict::kGood);
   EXPECT_NE(Token(fmt::format("new x --audience 'two words' --out {}", dir_ / "x")).status, 0);
   EXPECT_NE(Token(fmt::format("new x --out {}", dir_ / "x")).status, 0) << "an audience must be said";
 }
@@ -130,10 +130,10 @@ TEST_F(TokenVerbTest, AnAudienceIsOneServer) {
 TEST_F(TokenVerbTest, ATokenExpires) {
   New("week", "--days 7");
   New("ever", "--days 0");
-  EXPECT_EQ(Admit("week").verdict, Verdict::kGood);
+  EXPECT_EQ(Admit("week").verdict, TokenVerdict::kGood);
   clock_.AdvanceSeconds(8 * kTokenDay);
-  EXPECT_EQ(Admit("week").verdict, Verdict::kExpired);
-  EXPECT_EQ(Admit("ever").verdict, Verdict::kGood);
+  EXPECT_EQ(Admit("week").verdict, TokenVerdict::kExpired);
+  EXPECT_EQ(Admit("ever").verdict, TokenVerdict::kGood);
   // One that was issued long ago, as the list shows it.
   ASSERT_TRUE(EditTokens(tokens(), [](std::vector<TokenGrant>& grants) -> Status {
     for (TokenGrant& grant : grants) {
@@ -151,14 +151,14 @@ TEST_F(TokenVerbTest, ATokenExpires) {
 TEST_F(TokenVerbTest, ARevokedTokenLetsNobodyIn) {
   const TokenJson first = New("ci");
   EXPECT_EQ(Ask("revoke ci")["state"], "revoked");
-  EXPECT_EQ(Admit("ci").verdict, Verdict::kRevoked);
+  EXPECT_EQ(Admit("ci").verdict, TokenVerdict::kRevoked);
   EXPECT_EQ(StateOf("ci"), "revoked");
   EXPECT_NE(Token("revoke ci").status, 0) << "there is none any more";
   // The name is free again, and by its id one is told from the other.
   std::filesystem::remove(dir_ / "ci");
   const TokenJson second = New("ci");
   EXPECT_NE(second["id"], first["id"]);
-  EXPECT_EQ(Admit("ci").verdict, Verdict::kGood);
+  EXPECT_EQ(Admit("ci").verdict, TokenVerdict::kGood);
   EXPECT_EQ(Ask("revoke " + second["id"].get<std::string>())["state"], "revoked");
 }
 
