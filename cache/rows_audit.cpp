@@ -14,7 +14,7 @@ namespace {
 
 using Kind = RowChange::Kind;
 
-constexpr size_t kPageRows = 256;
+constexpr size_t kAuditedRows = 256;
 constexpr size_t kTextsMax = 20;
 constexpr size_t kWriteKeyBytes = 25;
 
@@ -88,7 +88,7 @@ class Audit {
           [&](Bytes key, Bytes) {
             keys.emplace_back(AsText(key));
             // Chunks are large, so one row of each write is read.
-            more = keys.size() == kPageRows || prefix_bytes != 0;
+            more = keys.size() == kAuditedRows || prefix_bytes != 0;
             return !more;
           },
           from));

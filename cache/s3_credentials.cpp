@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kFileBytesMax = 1u << 20;
 
-std::string_view Trim(std::string_view text) {
+std::string_view WithoutSpaces(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
@@ -91,12 +91,12 @@ Result<ProfileSections> ParseProfiles(std::string_view text) {
     const size_t end = std::min(text.find('\n', at), text.size());
     const std::string_view line = text.substr(at, end - at);
     at = end + 1;
-    const std::string_view trimmed = Trim(line);
+    const std::string_view trimmed = WithoutSpaces(line);
     if (trimmed.empty() || trimmed[0] == '#' || trimmed[0] == ';') continue;
     if (trimmed[0] == '[') {
       const auto close = trimmed.find(']');
       if (close == std::string_view::npos) return Error(Code::kInvalid, fmt::format("line {}: no ] after [", number));
-      section = &sections[std::string(Trim(trimmed.substr(1, close - 1)))];
+      section = &sections[std::string(WithoutSpaces(trimmed.substr(1, close - 1)))];
       continue;
     }
     // Settings of one service stand indented under its name.
@@ -105,7 +105,7 @@ Result<ProfileSections> ParseProfiles(std::string_view text) {
     if (equals == std::string_view::npos || section == nullptr) {
       return Error(Code::kInvalid, fmt::format("line {}: neither [section] nor name = value", number));
     }
-    (*section)[std::string(Trim(trimmed.substr(0, equals)))] = Trim(trimmed.substr(equals + 1));
+    (*section)[std::string(WithoutSpaces(trimmed.substr(0, equals)))] = WithoutSpaces(trimmed.substr(equals + 1));
   }
   return sections;
 }

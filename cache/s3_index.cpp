@@ -20,7 +20,7 @@ namespace ingot::cache {
 namespace {
 
 constexpr size_t kVersionDigits = 16;
-constexpr size_t kReadsAtOnce = 16;
+constexpr size_t kRecordsAtOnce = 16;
 constexpr size_t kRowsAtOnce = 1000;
 
 /// Never 0, and with room for what a sharded index adds.
@@ -85,7 +85,7 @@ Task<std::vector<Record>> S3Index::Get(std::vector<RecordKey> keys, Until until)
     records[i] = {std::move(found.value), found.version};
     co_return Status();
   };
-  CO_TRY(co_await Together(keys.size(), kReadsAtOnce, std::move(job), until));
+  CO_TRY(co_await Together(keys.size(), kRecordsAtOnce, std::move(job), until));
   co_return records;
 }
 
@@ -258,7 +258,7 @@ Task<RecordPage> S3Index::ListGroup(Table table, std::string group, std::string 
       CO_TRY_ASSIGN(marks[i].found, co_await Read(key, false, left));
       co_return Status();
     };
-    CO_TRY(co_await Together(marks.size(), kReadsAtOnce, std::move(job), until));
+    CO_TRY(co_await Together(marks.size(), kRecordsAtOnce, std::move(job), until));
     for (Mark& mark : marks) {
       if (mark.found.version == mark.version && mark.found.group == group) {
         page.rows.push_back({mark.digest, std::move(mark.found.summary), mark.created});
@@ -291,7 +291,7 @@ Task<Index::GroupPage> S3Index::Groups(Table table, std::string after, size_t li
     if (prefix + GroupNamePlace(name) == asked.key) names[i] = name;
     co_return Status();
   };
-  CO_TRY(co_await Together(names.size(), kReadsAtOnce, std::move(job), until));
+  CO_TRY(co_await Together(names.size(), kRecordsAtOnce, std::move(job), until));
   std::erase(names, "");
   page.groups = std::move(names);
   if (listing.has_more) page.next = listing.rows.back().key.substr(prefix.size());

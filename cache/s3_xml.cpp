@@ -35,9 +35,9 @@ void AppendUtf8(std::string& out, uint32_t c) {
   }
 }
 
-class Reader {
+class XmlReader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit XmlReader(std::string_view text) : text_(text) {}
 
   Result<XmlElement> Document() {
     TRY(Between());
@@ -163,7 +163,7 @@ std::string_view XmlElement::TextOf(std::string_view child) const {
   return {};
 }
 
-Result<XmlElement> ParseXml(std::string_view text) { return Reader(text).Document(); }
+Result<XmlElement> ParseXml(std::string_view text) { return XmlReader(text).Document(); }
 
 std::string EscapeXml(std::string_view text) {
   std::string out;

@@ -15,7 +15,7 @@ namespace ingot::compiler {
 namespace {
 
 constexpr int64_t kBytesMax = int64_t{1} << 30;  // of a part's operands at one size
-constexpr size_t kSizesMax = 3;                  // of one part: a choice holds for all of them
+constexpr size_t kPartSizesMax = 3;                  // of one part: a choice holds for all of them
 
 /// Alone the part becomes this kernel, beside copies and what is computed of weights.
 bool Becomes(const Graph& part, const Digest& kernel, const CompileOptions& options) {
@@ -62,7 +62,7 @@ Result<proto::ContestsT> FindContests(const Graph& graph, const CompileOptions& 
     if (!seen.insert(digest).second || !Becomes(*part, loop::KernelDigest(kernel), alone)) continue;
     auto contest = std::make_unique<proto::ContestT>();
     for (const std::vector<int64_t>& symbols : sizes) {
-      if (contest->sizes.size() == kSizesMax) break;
+      if (contest->sizes.size() == kPartSizesMax) break;
       if (!lowered.conditions.Holds(symbols)) continue;
       if (auto operands = OperandsAt(*part, symbols)) contest->sizes.push_back(std::move(operands));
     }

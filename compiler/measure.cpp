@@ -20,7 +20,7 @@ namespace {
 using guards::DType;
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kBytesMax = int64_t{1} << 30;  // of a kernel's operands together
+constexpr int64_t kOperandBytesMax = int64_t{1} << 30;  // of a kernel's operands together
 constexpr double kLaunchMax_s = 0.1;             // longer ones take all the time there is
 constexpr size_t kRoundsMin = 5, kRoundsMax = 25;
 // How much of the first schedule's time another one may take to be chosen, in the rounds that choose it and in others:
@@ -33,12 +33,12 @@ constexpr int64_t kTasksPerProcessor = 8;
 struct Free {
   void operator()(uint8_t* memory) const { std::free(memory); }
 };
-using Memory = std::unique_ptr<uint8_t, Free>;
+using Block = std::unique_ptr<uint8_t, Free>;
 
-Memory MemoryOf(int64_t bytes) {
+Block MemoryOf(int64_t bytes) {
   const size_t size =
       (static_cast<size_t>(std::max<int64_t>(1, bytes)) + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
-  return Memory(static_cast<uint8_t*>(std::aligned_alloc(kCacheLineBytes, size)));
+  return Block(static_cast<uint8_t*>(std::aligned_alloc(kCacheLineBytes, size)));
 }
 
 double MedianOf(std::vector<double> values) {
@@ -57,9 +57,9 @@ class Operands {
     for (const loop::Param& param : kernel.params) {
       const int64_t elements = param.elements.Eval(symbols);
       const auto size = static_cast<int64_t>(SizeOf(param.dtype));
-      if (elements < 0 || elements > kBytesMax / size || guards::IsComplex(param.dtype)) return false;
+      if (elements < 0 || elements > kOperandBytesMax / size || guards::IsComplex(param.dtype)) return false;
       all += elements * size;
-      if (all > kBytesMax) return false;
+      if (all > kOperandBytesMax) return false;
       bytes_.push_back(elements * size);
       memory_.push_back(MemoryOf(bytes_.back()));
       if (!memory_.back()) return false;
@@ -110,7 +110,7 @@ class Operands {
 
   std::vector<int64_t> symbols_;
   std::vector<int64_t> bytes_;
-  std::vector<Memory> memory_;
+  std::vector<Block> memory_;
   std::vector<void*> pointers_;
   std::vector<bool> is_written_;
 };
@@ -247,8 +247,8 @@ std::optional<proto::MeasuredT> MeasureSchedules(const Target& target, const loo
     }
     if (one->is_good) candidates.push_back(std::move(*one));
   }
-  if (candidates.size() < 2 || scratch_bytes > kBytesMax) return std::nullopt;
-  const Memory scratch = MemoryOf(scratch_bytes);
+  if (candidates.size() < 2 || scratch_bytes > kOperandBytesMax) return std::nullopt;
+  const Block scratch = MemoryOf(scratch_bytes);
   if (!scratch) return std::nullopt;
   Contest contest(operands, candidates, scratch.get());
   if (!contest.Try()) return std::nullopt;

@@ -32,7 +32,7 @@ size_t WorthOf(const Result<std::shared_ptr<const proto::RecipeT>>& recipe) {
 }
 
 /// What a recipe says, as bytes: equal recipes, equal bytes.
-Buffer BytesOf(const proto::RecipeT* recipe) {
+Buffer RecipeBytes(const proto::RecipeT* recipe) {
   return proto::PackMessage<proto::Recipe>(recipe == nullptr ? proto::RecipeT() : *recipe);
 }
 
@@ -176,13 +176,13 @@ cache::Task<Improving::Outcome> Improving::ImproveVariant(EntryRef entry, const 
   if (graph != GraphOf(*stored.variant)) co_return Error(Code::kCorrupt, "the text of another graph is stored for it");
   CompileJob job{.graph = std::move(text), .name = entry->function, .gears = stored.gears};
   if (recipe) job.recipe = *recipe;
-  const Buffer made_by = BytesOf(job.recipe.get());
+  const Buffer made_by = RecipeBytes(job.recipe.get());
   Result<std::shared_ptr<proto::FindingsT>> found = co_await Find(job, sizes, facts, outcome, until);
   if (!found && found.error().code() == Code::kCancelled) co_return std::move(found).error();
   // What fails now fails the next time.
   Settle(NameOfWork(artifact, sizes, facts));
   if (!found) co_return std::move(found).error();
-  if (BytesOf((*found)->recipe.get()) == made_by) co_return outcome;
+  if (RecipeBytes((*found)->recipe.get()) == made_by) co_return outcome;
   job.recipe = std::make_shared<const proto::RecipeT>(*(*found)->recipe);
   Result<CompiledArtifact> better = co_await CompileOn(*core_.background, std::move(job), until);
   if (!better) co_return std::move(better).error();
@@ -256,7 +256,7 @@ Digest Improving::NameOfWork(const Digest& artifact, const std::vector<int64_t>&
   hasher.Add(artifact.low);
   hasher.Add(artifact.high);
   for (const int64_t size : sizes) hasher.Add(static_cast<uint64_t>(size));
-  hasher.AddField(AsText(BytesOf(core_.tuning.ChoicesFor(facts).get())));
+  hasher.AddField(AsText(RecipeBytes(core_.tuning.ChoicesFor(facts).get())));
   return hasher.Finish();
 }
 

@@ -37,7 +37,7 @@ Task<std::vector<Digest>> OfFunction(Core& core, std::string function, Until unt
   co_return out;
 }
 
-Task<std::vector<Digest>> All(Core& core, Until until) {
+Task<std::vector<Digest>> Every(Core& core, Until until) {
   std::vector<Digest> out;
   std::string after;
   do {
@@ -63,7 +63,7 @@ Task<std::vector<Digest>> SelectEntries(const VerbCall& call) {
   }
   std::vector<Digest> found;
   if (call.Flag("all")) {
-    CO_TRY_ASSIGN(found, co_await All(call.core, call.until));
+    CO_TRY_ASSIGN(found, co_await Every(call.core, call.until));
   } else if (!function.empty()) {
     CO_TRY_ASSIGN(found, co_await OfFunction(call.core, function, call.until));
     if (found.empty()) {

@@ -12,7 +12,7 @@
 namespace ingot::daemon {
 namespace {
 
-const Digest& RecordKey() {
+const Digest& TombstonesKey() {
   static const Digest key = DigestOf(std::string_view("tombstones"));
   return key;
 }
@@ -75,7 +75,7 @@ std::optional<Tombstone> Tombstones::FindEntry(const std::string& name) {
 void Tombstones::Read() {
   if (read_) return;
   read_ = true;
-  const Result<cache::Value> read = store_.Get(cache::Table::kStats, RecordKey());
+  const Result<cache::Value> read = store_.Get(cache::Table::kStats, TombstonesKey());
   if (!read) return;
   const auto* record = proto::ReadMessage<proto::Tombstones>(read->bytes);
   if (record == nullptr || record->stones() == nullptr) return;
@@ -107,10 +107,10 @@ Buffer Tombstones::Pack() const {
 }
 
 void Tombstones::Write(const Buffer& bytes) {
-  const Result<uint64_t> put = store_.Put(cache::Table::kStats, RecordKey(), bytes, {});
+  const Result<uint64_t> put = store_.Put(cache::Table::kStats, TombstonesKey(), bytes, {});
   Status written = put ? Status() : Status(put.error());
   // The explanation must not be the next thing to go.
-  if (written) written = store_.Pin(cache::Table::kStats, RecordKey(), true);
+  if (written) written = store_.Pin(cache::Table::kStats, TombstonesKey(), true);
   if (!written) LogDebug("kept tombstones in memory only", {{"reason", written.error()}});
 }
 

@@ -16,12 +16,12 @@
 namespace ingot::daemon {
 namespace {
 
-constexpr size_t kTextBytesMax = 4096;
+constexpr size_t kNameBytesMax = 4096;
 /// How much of the kernel's time the library may take to be chosen, in percent, and the longest time that is believed.
 constexpr uint64_t kClearPercent = 96;
 constexpr uint64_t kNanosecondsMax = 1'000'000'000'000;
 
-Digest KeyOf(const std::string& machine) {
+Digest MachineKey(const std::string& machine) {
   Hasher hasher;
   hasher.AddField("tuning");
   hasher.AddField(machine);
@@ -73,7 +73,7 @@ Result<proto::TuningRecordT> DecodeTuning(Bytes bytes, const std::string& machin
                                              record.kernels.size(), config.tuning_kernels_max));
   }
   for (const auto& one : record.kernels) {
-    if (one->name.size() > kTextBytesMax || one->schedule.size() > kTextBytesMax) {
+    if (one->name.size() > kNameBytesMax || one->schedule.size() > kNameBytesMax) {
       return Error(Code::kCorrupt, "a name or a schedule is longer than any is");
     }
     if (!IsBorneOut(one->faster, one->kernel_ns, one->library_ns)) {
@@ -89,7 +89,7 @@ void TuningTable::Load(const CompilerFacts& facts) {
   if (is_loaded_ && is_same) return;
   facts_ = facts;
   const std::string machine = MachineText(facts);
-  const Result<cache::Value> stored = store_.Get(cache::Table::kStats, KeyOf(machine));
+  const Result<cache::Value> stored = store_.Get(cache::Table::kStats, MachineKey(machine));
   // One that cannot be read now is asked again.
   is_loaded_ = stored || stored.error().code() == Code::kNotFound || stored.error().code() == Code::kCorrupt;
   record_ = {};
@@ -149,7 +149,7 @@ bool TuningTable::Add(const CompilerFacts& facts, const std::vector<std::unique_
   Load(facts);
   bool is_chosen = false;
   for (const auto& one : measured) {
-    if (one->name.size() > kTextBytesMax || one->schedule.size() > kTextBytesMax) continue;
+    if (one->name.size() > kNameBytesMax || one->schedule.size() > kNameBytesMax) continue;
     Renew(KernelOf(*one)) = *one;
     is_chosen |= !one->schedule.empty();
   }
@@ -159,7 +159,7 @@ bool TuningTable::Add(const CompilerFacts& facts, const std::vector<std::unique_
 
 void TuningTable::Offer(const Digest& part, std::string name) {
   MutexLock lock(mutex_);
-  name.resize(std::min(name.size(), kTextBytesMax));
+  name.resize(std::min(name.size(), kNameBytesMax));
   offered_.Put(part, std::move(name), 1);
 }
 
@@ -204,7 +204,7 @@ void TuningTable::Settle() {
 }
 
 void TuningTable::Write() {
-  const Digest key = KeyOf(record_.machine);
+  const Digest key = MachineKey(record_.machine);
   const Buffer bytes = proto::PackMessage<proto::TuningRecord>(record_);
   const Result<uint64_t> put = store_.Put(cache::Table::kStats, key, bytes, {});
   Status written = put ? Status() : Status(put.error());

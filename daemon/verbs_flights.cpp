@@ -19,7 +19,7 @@ const char* NameOfLease(Flights::Lease lease) {
   return "none";
 }
 
-double Seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+double InSeconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
 Json FlightJson(const Core& core, const Flights::Facts& flight) {
   const SteadyTime now = SteadyNow();
@@ -29,13 +29,13 @@ Json FlightJson(const Core& core, const Flights::Facts& flight) {
   if (flight.lease == Flights::Lease::kHeld) holder = core.cluster.facts().host;
   return {{"graph_key", flight.key.ToHex()},
           {"function", flight.function},
-          {"age_s", Seconds(now - flight.since)},
+          {"age_s", InSeconds(now - flight.since)},
           {"waiters", flight.waiters},
           {"lease", NameOfLease(flight.lease)},
           {"holder", holder},
           {"state", NameOf(flight.outlook.state)},
-          {"compiles_s", flight.outlook.since ? Json(Seconds(now - *flight.outlook.since)) : Json()},
-          {"left_s", left ? Json(Seconds(*left)) : Json()}};
+          {"compiles_s", flight.outlook.since ? Json(InSeconds(now - *flight.outlook.since)) : Json()},
+          {"left_s", left ? Json(InSeconds(*left)) : Json()}};
 }
 
 }  // namespace

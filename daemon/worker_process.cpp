@@ -104,7 +104,7 @@ class Unreaped {
 
 /// Kills a worker with its process group and returns how it ended; nothing when it had not within a second or two: it
 /// then ends by itself.
-std::optional<int> End(pid_t pid) {
+std::optional<int> KillAndReap(pid_t pid) {
   Unreaped::Get().Retry();
   kill(-pid, SIGKILL);
   auto pause = std::chrono::microseconds(100);
@@ -149,7 +149,7 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::Spawn(const std::string& p
 }
 
 WorkerProcess::~WorkerProcess() {
-  if (pid_ > 0) End(pid_);
+  if (pid_ > 0) KillAndReap(pid_);
 }
 
 void WorkerProcess::Kill() {
@@ -208,7 +208,7 @@ Error WorkerProcess::Lose(const Error& reason, const std::string& limit) {
 
 Error WorkerProcess::DeathReport() {
   usable_ = false;
-  const std::optional<int> ended = End(pid_);
+  const std::optional<int> ended = KillAndReap(pid_);
   pid_ = -1;
   if (!ended) return Error(Code::kInternal, "the compile process hangs in the kernel");
   const int status = *ended;

@@ -26,9 +26,9 @@ std::string TermText(const Dim::Term& term) {
   return text;
 }
 
-class Parser {
+class DimParser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit DimParser(std::string_view text) : text_(text) {}
 
   Result<Dim> Run() {
     TRY_ASSIGN(Dim dim, ParseSum(0));
@@ -140,6 +140,6 @@ std::string Dim::ToText() const {
   return text;
 }
 
-Result<Dim> Dim::Parse(std::string_view text) { return Parser(text).Run(); }
+Result<Dim> Dim::Parse(std::string_view text) { return DimParser(text).Run(); }
 
 }  // namespace ingot::guards

@@ -7,7 +7,7 @@
 namespace ingot::guards {
 namespace {
 
-using Kind = Guard::Kind;
+using GuardKind = Guard::Kind;
 /// How far to look for a value that would do.
 constexpr int64_t kSearchMax = 1 << 12;
 
@@ -72,12 +72,12 @@ std::string GuardSet::Explain(const Call& call, std::string_view noun) const {
   const auto failed = std::ranges::find_if(guards_, [&](const Guard& guard) { return !Holds(guard, call); });
   if (failed == guards_.end()) return "";
   const Guard& guard = *failed;
-  if (guard.kind == Kind::kScalar) {
+  if (guard.kind == GuardKind::kScalar) {
     const std::string_view found = guard.input < call.scalars.size() ? call.scalars[guard.input] : "missing";
     return "argument '" + scalars_[guard.input] + "': " + std::string(found) + Needs(guard.text);
   }
   if (guard.IsNumeric()) {
-    const auto wanted = guard.kind == Kind::kEqual ? WantedBy(*this, guard) : std::nullopt;
+    const auto wanted = guard.kind == GuardKind::kEqual ? WantedBy(*this, guard) : std::nullopt;
     if (wanted && wanted->property.input < call.tensors.size()) {
       return ExplainProperty(Quote(noun, inputs_[wanted->property.input]), *wanted, call);
     }
@@ -86,10 +86,10 @@ std::string GuardSet::Explain(const Call& call, std::string_view noun) const {
   const std::string who = Quote(noun, inputs_[guard.input]);
   if (guard.input >= call.tensors.size()) return who + ": no tensor";
   const TensorView& tensor = call.tensors[guard.input];
-  if (guard.kind == Kind::kDType) {
+  if (guard.kind == GuardKind::kDType) {
     return who + ": dtype " + std::string(NameOf(tensor.dtype)) + Needs(std::string(NameOf(guard.dtype)));
   }
-  if (guard.kind == Kind::kDevice) return who + ": device " + std::string(tensor.device) + Needs(guard.text);
+  if (guard.kind == GuardKind::kDevice) return who + ": device " + std::string(tensor.device) + Needs(guard.text);
   return who + " shares memory with " + Quote(noun, inputs_[guard.other]) + ", which this variant writes";
 }
 

@@ -10,11 +10,11 @@
 namespace ingot::guards {
 namespace {
 
-using Kind = Guard::Kind;
+using GuardKind = Guard::Kind;
 constexpr int kRoundsMax = 16;
 /// Terms that are multiplied or added while equalities are put in: polynomials that grow into each other stay as they
 /// are.
-constexpr int64_t kWorkMax = int64_t{1} << 19;
+constexpr int64_t kTermsTriedMax = int64_t{1} << 19;
 
 /// The one variable of `v + c` or `-v + c`.
 std::optional<uint16_t> LoneVariable(const Dim& value) {
@@ -101,7 +101,7 @@ class Simplifier {
     for (size_t from = 0; from < guards_.size(); ++from) {
       if (IsNever(guards_[from])) return Impossible(guards_[from]);
       if (std::ranges::find(done, guards_[from]) != done.end()) continue;
-      if (guards_[from].kind != Kind::kEqual || !IsUsable(guards_[from]) || work_ < 0) continue;
+      if (guards_[from].kind != GuardKind::kEqual || !IsUsable(guards_[from]) || work_ < 0) continue;
       const Guard equality = guards_[from];
       const auto solved = Solve(equality.value);
       if (!solved) continue;
@@ -128,21 +128,21 @@ class Simplifier {
 
   Status MergeRemainders() {
     for (size_t i = 0; i < guards_.size(); ++i) {
-      if (guards_[i].kind != Kind::kModulo || !IsUsable(guards_[i])) continue;
+      if (guards_[i].kind != GuardKind::kModulo || !IsUsable(guards_[i])) continue;
       const Guard a = guards_[i];
       for (size_t j = 0; j < guards_.size();) {
         const Guard& b = guards_[j];
-        const bool other = b.kind == Kind::kModulo || b.kind == Kind::kNotModulo;
+        const bool other = b.kind == GuardKind::kModulo || b.kind == GuardKind::kNotModulo;
         if (i == j || !other || b.value != a.value) {
           ++j;
           continue;
         }
         const int64_t common = std::gcd(a.modulus, b.modulus);
         const bool meets = (a.remainder - b.remainder) % common == 0;
-        if (b.kind == Kind::kModulo && !meets) return Contradict(a, b);
+        if (b.kind == GuardKind::kModulo && !meets) return Contradict(a, b);
         const bool finer = a.modulus % b.modulus == 0;
-        if (b.kind == Kind::kNotModulo && meets && finer) return Contradict(a, b);
-        const bool implied = b.kind == Kind::kModulo ? finer : !meets;
+        if (b.kind == GuardKind::kNotModulo && meets && finer) return Contradict(a, b);
+        const bool implied = b.kind == GuardKind::kModulo ? finer : !meets;
         if (!implied) {
           ++j;
           continue;
@@ -157,9 +157,9 @@ class Simplifier {
   /// Of bounds on one polynomial the tightest stays; two that meet are an equality.
   Status MergeBounds() {
     for (size_t i = 0; i < guards_.size(); ++i) {
-      if (guards_[i].kind != Kind::kAtLeast || !IsUsable(guards_[i])) continue;
+      if (guards_[i].kind != GuardKind::kAtLeast || !IsUsable(guards_[i])) continue;
       for (size_t j = i + 1; j < guards_.size();) {
-        if (guards_[j].kind != Kind::kAtLeast) {
+        if (guards_[j].kind != GuardKind::kAtLeast) {
           ++j;
           continue;
         }
@@ -173,14 +173,14 @@ class Simplifier {
             ++j;
             continue;
           }
-          guards_[i].kind = Kind::kEqual;
+          guards_[i].kind = GuardKind::kEqual;
           if (guards_[i].value.terms().front().coef < 0) guards_[i].value = guards_[i].value * Dim(-1);
         } else {
           ++j;
           continue;
         }
         guards_.erase(guards_.begin() + static_cast<long>(j));
-        if (guards_[i].kind == Kind::kEqual) break;
+        if (guards_[i].kind == GuardKind::kEqual) break;
       }
     }
     return {};
@@ -189,7 +189,7 @@ class Simplifier {
   void ReadRanges() {
     ranges_.clear();
     for (const Guard& guard : guards_) {
-      if (guard.kind != Kind::kAtLeast || !IsUsable(guard)) continue;
+      if (guard.kind != GuardKind::kAtLeast || !IsUsable(guard)) continue;
       const auto variable = LoneVariable(guard.value);
       if (!variable) continue;
       Bounds& range = ranges_[*variable];
@@ -205,10 +205,11 @@ class Simplifier {
   Status TightenByRemainders() {
     for (size_t i = 0; i < guards_.size(); ++i) {
       const Guard& bound = guards_[i];
-      const auto variable = bound.kind == Kind::kAtLeast && IsUsable(bound) ? LoneVariable(bound.value) : std::nullopt;
+      const auto variable =
+          bound.kind == GuardKind::kAtLeast && IsUsable(bound) ? LoneVariable(bound.value) : std::nullopt;
       if (!variable) continue;
       for (const Guard& rest : guards_) {
-        if (rest.kind != Kind::kModulo || rest.value != Dim::Symbol(*variable)) continue;
+        if (rest.kind != GuardKind::kModulo || rest.value != Dim::Symbol(*variable)) continue;
         const bool is_low = bound.value.terms()[0].coef > 0;
         const int64_t at = is_low ? -bound.value.constant() : bound.value.constant();
         const int64_t over = ((at - rest.remainder) % rest.modulus + rest.modulus) % rest.modulus;
@@ -244,16 +245,18 @@ class Simplifier {
     ReadRanges();
     for (size_t i = 0; i < guards_.size();) {
       const Guard& guard = guards_[i];
-      const bool defines = guard.kind == Kind::kAtLeast && LoneVariable(guard.value).has_value();
-      if (!IsUsable(guard) || defines || guard.kind > Kind::kAtLeast) {
+      const bool defines = guard.kind == GuardKind::kAtLeast && LoneVariable(guard.value).has_value();
+      if (!IsUsable(guard) || defines || guard.kind > GuardKind::kAtLeast) {
         ++i;
         continue;
       }
       const Bounds range = BoundsOf(guard.value, ranges_);
       const bool without_zero = range.low > 0 || range.high < 0;
-      const bool never = guard.kind == Kind::kAtLeast ? range.high < 0 : guard.kind == Kind::kEqual && without_zero;
+      const bool never =
+          guard.kind == GuardKind::kAtLeast ? range.high < 0 : guard.kind == GuardKind::kEqual && without_zero;
       if (never) return Impossible(guard);
-      const bool always = guard.kind == Kind::kAtLeast ? range.low >= 0 : guard.kind == Kind::kNotEqual && without_zero;
+      const bool always =
+          guard.kind == GuardKind::kAtLeast ? range.low >= 0 : guard.kind == GuardKind::kNotEqual && without_zero;
       if (always) {
         guards_.erase(guards_.begin() + static_cast<long>(i));
       } else {
@@ -266,7 +269,7 @@ class Simplifier {
   const GuardSet& set_;
   std::vector<Guard> guards_;
   SymbolBounds ranges_;
-  int64_t work_ = kWorkMax;
+  int64_t work_ = kTermsTriedMax;
 };
 
 Result<GuardSet> GuardSet::Simplify() const { return Simplifier(*this).Run(); }

@@ -13,7 +13,7 @@
 namespace ingot::proto {
 namespace {
 
-constexpr std::string_view kMagic = "INGOTCAP";
+constexpr std::string_view kCaptureMagic = "INGOTCAP";
 constexpr uint32_t kFormatVersion = 1;
 
 /// Little-endian, before the messages.
@@ -52,7 +52,7 @@ Buffer PackCaptures(const std::vector<CompileT>& captures) {
     body.resize(Padded(body.size()));
   }
   Header header{};
-  std::memcpy(header.magic, kMagic.data(), kMagic.size());
+  std::memcpy(header.magic, kCaptureMagic.data(), kCaptureMagic.size());
   header.version = kFormatVersion;
   header.count = static_cast<uint32_t>(captures.size());
   const std::string build(BuildId());
@@ -70,7 +70,7 @@ Result<std::vector<CompileT>> OpenCaptures(Bytes file) {
   Header header;
   if (file.size() < sizeof header) return Damage("it ends inside its header");
   std::memcpy(&header, file.data(), sizeof header);
-  if (std::memcmp(header.magic, kMagic.data(), kMagic.size()) != 0) return Damage("it is none");
+  if (std::memcmp(header.magic, kCaptureMagic.data(), kCaptureMagic.size()) != 0) return Damage("it is none");
   if (header.version != kFormatVersion) {
     return Error(Code::kIncompatible,
                  fmt::format("capture file: format version {}, this build reads {}", header.version, kFormatVersion));

@@ -7,7 +7,7 @@ ingot_library(ingot_artifact
           ${CMAKE_CURRENT_LIST_DIR}/named_code.cpp
   LINK ingot_guards ingot_proto ingot_base ${CMAKE_DL_LIBS})
 ingot_library(ingot_exported
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/call_signature.cpp ${CMAKE_CURRENT_LIST_DIR}/exported_file.cpp
+  BUNDLED ${CMAKE_CURRENT_LIST_DIR}/call_signature.cpp ${CMAKE_CURRENT_LIST_DIR}/exported_file.cpp
           ${CMAKE_CURRENT_LIST_DIR}/public_file.cpp ${CMAKE_CURRENT_LIST_DIR}/size_rule.cpp
           ${CMAKE_CURRENT_LIST_DIR}/weight_file.cpp
   LINK ingot_guards ingot_base fmt::fmt nlohmann_json::nlohmann_json)

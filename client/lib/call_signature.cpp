@@ -22,9 +22,9 @@ using Kind = ArgumentNode::Kind;
 constexpr std::array<std::string_view, 13> kKinds = {"tensor", "none",  "bool", "int",  "float", "text",     "dtype",
                                                      "device", "tuple", "list", "dict", "named", "dataclass"};
 /// Nesting of arguments that a call site takes (arguments.cpp).
-constexpr int kDepthMax = 33;
+constexpr int kNodeDepthMax = 33;
 
-Error Corrupt(const std::string& what) { return Error(Code::kCorrupt, "argument structure: " + what); }
+Error CorruptSignature(const std::string& what) { return Error(Code::kCorrupt, "argument structure: " + what); }
 
 std::string HexOf(double number) {
   std::array<char, 64> text{};
@@ -43,22 +43,22 @@ Status ReadChildren(const Json& spec, ArgumentNode& node, int depth) {
     for (const Json& key : spec.at("k"))
       node.keys.push_back(node.kind == Kind::kDict ? key.dump() : key.get<std::string>());
     if (node.keys.size() != node.children.size())
-      return Corrupt("a container has another number of keys than of values");
+      return CorruptSignature("a container has another number of keys than of values");
   }
   if (node.kind >= Kind::kNamed) node.text = spec.at("m").get<std::string>() + ":" + spec.at("q").get<std::string>();
   return {};
 }
 
 Result<ArgumentNode> ReadNode(const Json& spec, int depth) {
-  if (depth > kDepthMax) return Corrupt("nested too deep");
+  if (depth > kNodeDepthMax) return CorruptSignature("nested too deep");
   ArgumentNode node;
   const auto kind = std::ranges::find(kKinds, spec.at("t").get<std::string>());
-  if (kind == kKinds.end()) return Corrupt("unknown kind " + spec.at("t").dump());
+  if (kind == kKinds.end()) return CorruptSignature("unknown kind " + spec.at("t").dump());
   node.kind = static_cast<Kind>(kind - kKinds.begin());
   switch (node.kind) {
     case Kind::kTensor: {
       const auto dtype = DTypeOfTorchName(spec.at("dtype").get<std::string>());
-      if (!dtype) return Corrupt("unknown element type " + spec.at("dtype").dump());
+      if (!dtype) return CorruptSignature("unknown element type " + spec.at("dtype").dump());
       node.dtype = *dtype;
       node.rank = spec.at("rank").get<uint32_t>();
       node.tensor = spec.at("i").get<uint32_t>();
@@ -71,7 +71,7 @@ Result<ArgumentNode> ReadNode(const Json& spec, int depth) {
       const auto text = spec.at("v").get<std::string>();
       char* end = nullptr;
       node.number = std::strtod(text.c_str(), &end);
-      if (text.empty() || *end != '\0') return Corrupt("'" + text + "' is no number");
+      if (text.empty() || *end != '\0') return CorruptSignature("'" + text + "' is no number");
       break;
     }
     case Kind::kText:
@@ -82,7 +82,7 @@ Result<ArgumentNode> ReadNode(const Json& spec, int depth) {
   return node;
 }
 
-Json JsonOf(const ArgumentNode& node) {
+Json NodeJson(const ArgumentNode& node) {
   Json spec = {{"t", kKinds[static_cast<size_t>(node.kind)]}};
   switch (node.kind) {
     case Kind::kTensor:
@@ -108,7 +108,7 @@ Json JsonOf(const ArgumentNode& node) {
     for (const std::string& key : node.keys) keys.push_back(node.kind == Kind::kDict ? Json::parse(key) : Json(key));
   }
   Json& children = spec["c"] = Json::array();
-  for (const ArgumentNode& child : node.children) children.push_back(JsonOf(child));
+  for (const ArgumentNode& child : node.children) children.push_back(NodeJson(child));
   return spec;
 }
 
@@ -233,20 +233,20 @@ Result<CallSignature> CallSignature::Parse(const std::string& text) {
       made.keywords.emplace_back(name, std::move(argument));
     }
   } catch (const Json::exception& e) {
-    return Corrupt(e.what());
+    return CorruptSignature(e.what());
   }
   std::vector<bool> seen;
   for (const ArgumentNode& argument : made.positional) Count(argument, seen);
   for (const auto& [name, argument] : made.keywords) Count(argument, seen);
-  if (std::ranges::find(seen, false) != seen.end()) return Corrupt("the tensors are not numbered from 0 on");
+  if (std::ranges::find(seen, false) != seen.end()) return CorruptSignature("the tensors are not numbered from 0 on");
   made.tensor_count = static_cast<uint32_t>(seen.size());
   return made;
 }
 
 std::string CallSignature::ToJson() const {
   Json spec = {{"args", Json::array()}, {"names", names}, {"kwargs", Json::object()}};
-  for (const ArgumentNode& argument : positional) spec["args"].push_back(JsonOf(argument));
-  for (const auto& [name, argument] : keywords) spec["kwargs"][name] = JsonOf(argument);
+  for (const ArgumentNode& argument : positional) spec["args"].push_back(NodeJson(argument));
+  for (const auto& [name, argument] : keywords) spec["kwargs"][name] = NodeJson(argument);
   return spec.dump();
 }
 

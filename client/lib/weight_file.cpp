@@ -24,20 +24,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kHeadBytes = 8;
+constexpr size_t kLengthBytes = 8;
 /// Bound of the format itself.
 constexpr uint64_t kHeaderBytesMax = 100'000'000;
-constexpr int kDepthMax = 8;
+constexpr int kHeaderDepthMax = 8;
 /// Names of the format in the order of guards::DType; none for complex128.
 constexpr std::array<std::string_view, guards::kDTypeCount> kNames = {
     "BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64", "C64", "", "F8_E4M3", "F8_E5M2"};
 
-Error Corrupt(const std::string& what) { return Error(Code::kCorrupt, "safetensors file: " + what); }
+Error CorruptWeights(const std::string& what) { return Error(Code::kCorrupt, "safetensors file: " + what); }
 
-std::optional<Json> ParseHeader(std::string_view text) {
+std::optional<Json> ParseTensorList(std::string_view text) {
   bool too_deep = false;
   const auto watch = [&too_deep](int depth, Json::parse_event_t, Json&) {
-    too_deep |= depth > kDepthMax;
+    too_deep |= depth > kHeaderDepthMax;
     return !too_deep;
   };
   Json header = Json::parse(text, watch, /*allow_exceptions=*/false);
@@ -52,7 +52,7 @@ Result<std::optional<StoredTensor>> ReadTensor(const std::string& name, const Js
   StoredTensor tensor;
   tensor.sizes = spec.at("shape").get<std::vector<int64_t>>();
   if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data.size()) {
-    return Corrupt(fmt::format("'{}' lies outside the file", name));
+    return CorruptWeights(fmt::format("'{}' lies outside the file", name));
   }
   tensor.elements = data.subspan(offsets[0], offsets[1] - offsets[0]);
   if (dtype == kNames.end() || dtype->empty()) return std::optional<StoredTensor>();
@@ -62,7 +62,7 @@ Result<std::optional<StoredTensor>> ReadTensor(const std::string& name, const Js
     if (size < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) bytes = UINT64_MAX;
   }
   if (bytes != tensor.elements.size()) {
-    return Corrupt(fmt::format("'{}' has {} bytes, which its sizes do not give", name, tensor.elements.size()));
+    return CorruptWeights(fmt::format("'{}' has {} bytes, which its sizes do not give", name, tensor.elements.size()));
   }
   return std::optional(std::move(tensor));
 }
@@ -70,20 +70,20 @@ Result<std::optional<StoredTensor>> ReadTensor(const std::string& name, const Js
 }  // namespace
 
 Result<std::map<std::string, StoredTensor>> ParseSafetensors(Bytes bytes) {
-  if (bytes.size() < kHeadBytes) return Corrupt("too short");
+  if (bytes.size() < kLengthBytes) return CorruptWeights("too short");
   const auto size = LoadLittle<uint64_t>(bytes, 0);
-  if (size > kHeaderBytesMax || size > bytes.size() - kHeadBytes) return Corrupt("the header does not fit in");
-  const std::optional<Json> header = ParseHeader(AsText(bytes.subspan(kHeadBytes, size)));
-  if (!header) return Corrupt("the header is not a JSON object");
+  if (size > kHeaderBytesMax || size > bytes.size() - kLengthBytes) return CorruptWeights("the header does not fit in");
+  const std::optional<Json> header = ParseTensorList(AsText(bytes.subspan(kLengthBytes, size)));
+  if (!header) return CorruptWeights("the header is not a JSON object");
   std::map<std::string, StoredTensor> tensors;
   try {
     for (const auto& [name, spec] : header->items()) {
       if (name == "__metadata__") continue;
-      TRY_ASSIGN(std::optional<StoredTensor> tensor, ReadTensor(name, spec, bytes.subspan(kHeadBytes + size)));
+      TRY_ASSIGN(std::optional<StoredTensor> tensor, ReadTensor(name, spec, bytes.subspan(kLengthBytes + size)));
       if (tensor) tensors.emplace(name, *std::move(tensor));
     }
   } catch (const nlohmann::json::exception& e) {
-    return Corrupt(fmt::format("header: {}", e.what()));
+    return CorruptWeights(fmt::format("header: {}", e.what()));
   }
   return tensors;
 }
@@ -130,7 +130,7 @@ Status WeightFile::Write(const std::string& path, const std::vector<ExportedWeig
     at = end;
   }
   std::string text = header.dump();
-  text.resize((text.size() + kHeadBytes - 1) / kHeadBytes * kHeadBytes,
+  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes,
               ' ');  // Elements are aligned.
   Buffer head;
   AppendLittle(head, static_cast<uint64_t>(text.size()));

@@ -10,7 +10,7 @@
 namespace ingot::client {
 namespace {
 
-constexpr int kDepthMax = 64;
+constexpr int kCallDepthMax = 64;
 
 using Entry = std::pair<std::string_view, std::string_view>;
 
@@ -44,23 +44,23 @@ constexpr Entry kMethods[] = {
 constexpr Entry kSettings[] = {{"grad", "escape-autograd"}, {"data", "metadata-change"}};
 
 template <size_t N>
-std::string_view Find(const Entry (&entries)[N], std::string_view name) {
+std::string_view FindEntry(const Entry (&entries)[N], std::string_view name) {
   const auto at = std::ranges::find(entries, name, &Entry::first);
   return at == std::end(entries) ? std::string_view() : at->second;
 }
 
 }  // namespace
 
-std::string_view EscapeOf(std::string_view name) { return Find(kMethods, name); }
+std::string_view EscapeOf(std::string_view name) { return FindEntry(kMethods, name); }
 
-std::string_view EscapeOfSetting(std::string_view name) { return Find(kSettings, name); }
+std::string_view EscapeOfSetting(std::string_view name) { return FindEntry(kSettings, name); }
 
 bool SharesMemory(PyObject* data, int depth) {
   if (data == nullptr || IsTensor(data) || PyLong_Check(data) || PyFloat_Check(data) || PyComplex_Check(data) ||
       PyUnicode_Check(data))
     return false;
   // A list may contain itself.
-  if ((!PyList_Check(data) && !PyTuple_Check(data)) || depth > kDepthMax) return true;
+  if ((!PyList_Check(data) && !PyTuple_Check(data)) || depth > kCallDepthMax) return true;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(data); ++i) {
     if (SharesMemory(PySequence_Fast_GET_ITEM(data, i), depth + 1)) return true;
   }

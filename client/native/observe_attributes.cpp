@@ -13,7 +13,7 @@
 namespace ingot::client {
 namespace {
 
-bool IsNamed(PyObject* name, const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; }
+bool HasText(PyObject* name, const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; }
 
 std::string TextOf(PyTypeObject* type, PyObject* name) {
   return std::string(QualnameOf(type)) + "." + std::string(ViewOf(name));
@@ -159,7 +159,7 @@ void Observer::LookUpSpecial(PyObject* instance, const char* name) {
 void Observer::LoadAttribute(PyObject* object, PyObject* name) {
   if (!PyUnicode_Check(name) || IsAtom(object)) return;
   const bool is_by_native_code = follows_sizes_ && !is_followed_ && IsTensor(object);
-  if (is_by_native_code && (IsNamed(name, "shape") || IsNamed(name, "nbytes"))) FixTensor(object);
+  if (is_by_native_code && (HasText(name, "shape") || HasText(name, "nbytes"))) FixTensor(object);
   if (IsCached(object, name)) return;
   LoadUncached(object, name);
   // The log holds what is outside, and names are held here: addresses stay their own.
@@ -238,7 +238,7 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
       if (!Look(object, Reading::kSlot, name).object) LoadMissing(object, name, has_hook);
     } else if (PyObject_TypeCheck(found, &PyGetSetDescr_Type)) {
       Getter(object, name);
-      if (!IsNamed(name, "__dict__") && !IsNamed(name, "__class__")) FallsBack(object);
+      if (!HasText(name, "__dict__") && !HasText(name, "__class__")) FallsBack(object);
     } else {
       Bind(found, object);
       if (std::string_view(Py_TYPE(found)->tp_name).ends_with("_tuplegetter") && number) log_.NoteWhole(*number);
@@ -346,7 +346,7 @@ void Observer::LoadFromModule(PyObject* module, PyObject* name) {
   log_.NoteRead(*number, Reading::kAttribute, name);
   PyObject* dict = PyModule_GetDict(module);
   if (PyDict_GetItemWithError(dict, name) != nullptr) return;
-  if (IsNamed(name, "__dict__")) return log_.NoteField(*number, "dict");
+  if (HasText(name, "__dict__")) return log_.NoteField(*number, "dict");
   static PyObject* const hook = PyUnicode_InternFromString("__getattr__");
   log_.NoteRead(*number, Reading::kAttribute, hook);
   CalledFromClass(PyDict_GetItemWithError(dict, hook));
@@ -360,12 +360,12 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
   NoteType(object);
   LookUp(meta, getattribute, object);
   PyObject* of_meta = LookUp(meta, name, object);
-  if (IsNamed(name, "__dict__")) {
+  if (HasText(name, "__dict__")) {
     if (!IsImmutable(type)) return Refuse("class-dict", std::string(QualnameOf(type)) + ".__dict__");
     fixed_dicts_.insert(DictOf(type));
     return;
   }
-  if (IsNamed(name, "__mro__") || IsNamed(name, "__bases__") || IsNamed(name, "__base__")) {
+  if (HasText(name, "__mro__") || HasText(name, "__bases__") || HasText(name, "__base__")) {
     if (const auto number = TypeNumber(type)) log_.NoteField(*number, "bases");
     return;
   }
@@ -395,12 +395,12 @@ void Observer::LoadPartOfType(PyTypeObject* type, PyObject* name) {
   if (IsImmutable(type)) return;
   const auto number = TypeNumber(type);
   if (!number) return;
-  if (IsNamed(name, "__name__") || IsNamed(name, "__qualname__")) return log_.NoteField(*number, "names");
+  if (HasText(name, "__name__") || HasText(name, "__qualname__")) return log_.NoteField(*number, "names");
   PyObject* own = DictOf(type);
   const bool is_own = own != nullptr && PyDict_GetItemWithError(own, name) != nullptr;
   DropError();
   for (const char* entry : {"__doc__", "__module__", "__annotations__", "__abstractmethods__"}) {
-    if (IsNamed(name, entry) && is_own) return log_.NoteRead(*number, Reading::kAttribute, name);
+    if (HasText(name, entry) && is_own) return log_.NoteRead(*number, Reading::kAttribute, name);
   }
   Refuse("foreign-attribute", std::string(QualnameOf(type)) + "." + std::string(ViewOf(name)));
 }
@@ -439,16 +439,16 @@ void Observer::AllAttributes(PyObject* object) {
 /// Getters made in C.
 void Observer::Getter(PyObject* object, PyObject* name) {
   const auto number = log_.Find(object);
-  if (IsNamed(name, "__dict__")) return AllAttributes(object);
-  if (IsNamed(name, "__class__")) return ClassOf(object);
-  if (IsNamed(name, "__context__") && PyExceptionInstance_Check(object))
+  if (HasText(name, "__dict__")) return AllAttributes(object);
+  if (HasText(name, "__class__")) return ClassOf(object);
+  if (HasText(name, "__context__") && PyExceptionInstance_Check(object))
     return Refuse("foreign-attribute", "__context__, which may be what the caller handles");
   if (IsTensor(object)) {
-    const bool is_of_grad = IsNamed(name, "requires_grad") || IsNamed(name, "is_leaf") || IsNamed(name, "grad_fn") ||
-                            IsNamed(name, "retains_grad");
+    const bool is_of_grad = HasText(name, "requires_grad") || HasText(name, "is_leaf") || HasText(name, "grad_fn") ||
+                            HasText(name, "retains_grad");
     if (number && is_of_grad) return log_.NoteField(*number, "grad");
     // Of an argument, that it requires grad is known, and not which operator made it.
-    if (is_of_grad && !IsNamed(name, "requires_grad") && RequiresGrad(object) && log_.IsArgument(object))
+    if (is_of_grad && !HasText(name, "requires_grad") && RequiresGrad(object) && log_.IsArgument(object))
       return Refuse("argument-attribute", TextOf(Py_TYPE(object), name) + " of an argument that requires grad");
     const std::string_view text = ViewOf(name);
     if (const std::string_view escape = EscapeOf(text); !escape.empty()) return Escape(object, escape, text);
@@ -459,7 +459,7 @@ void Observer::Getter(PyObject* object, PyObject* name) {
   }
   if (!number) return;
   if (!IsPart(object)) {
-    if (IsNamed(name, "__weakref__")) return Refuse("foreign-attribute", "__weakref__");
+    if (HasText(name, "__weakref__")) return Refuse("foreign-attribute", "__weakref__");
     return Operand(object);
   }
   const char* field = FieldOfPart(object, ViewOf(name));

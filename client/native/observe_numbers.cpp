@@ -18,7 +18,7 @@
 namespace ingot::client {
 namespace {
 
-using Op = TensorNumbers::Op;
+using NumberOp = TensorNumbers::Op;
 
 /// Operators that take a tensor without dims where they take a number, and give the same.
 bool TakesTensors(std::string_view name) {
@@ -35,12 +35,12 @@ bool Refuses(std::string_view name, bool is_keyword) {
   return is_keyword || kNames.find(" " + std::string(name) + " ") != std::string_view::npos;
 }
 
-constexpr std::pair<int, Op> kOps[] = {{kBinaryAdd, Op::Add},
-                                       {kBinarySubtract, Op::Sub},
-                                       {kBinaryMultiply, Op::Mul},
-                                       {kBinaryTrueDivide, Op::TrueDiv},
-                                       {kBinaryFloorDivide, Op::FloorDiv},
-                                       {kBinaryRemainder, Op::Mod}};
+constexpr std::pair<int, NumberOp> kOps[] = {{kBinaryAdd, NumberOp::Add},
+                                             {kBinarySubtract, NumberOp::Sub},
+                                             {kBinaryMultiply, NumberOp::Mul},
+                                             {kBinaryTrueDivide, NumberOp::TrueDiv},
+                                             {kBinaryFloorDivide, NumberOp::FloorDiv},
+                                             {kBinaryRemainder, NumberOp::Mod}};
 
 }  // namespace
 
@@ -63,7 +63,7 @@ void Observer::TakePart(PyObject* a, PyObject* b) {
   }
 }
 
-size_t Observer::AwaitNumber(Op op, PyObject* a, PyObject* b) {
+size_t Observer::AwaitNumber(NumberOp op, PyObject* a, PyObject* b) {
   TakePart(a, b);
   return Await({.kind = Awaited::kNumber, .number_op = op, .tensors = Held(a, b)});
 }
@@ -83,7 +83,7 @@ size_t Observer::FollowNumber(const Instruction& in) {
     case Act::kBinary:
     case Act::kBinaryInPlace: return FollowNumberBinary(in);
     case Act::kUnary:
-      return in.operation == 1 && numbers_.Find(in.a) != nullptr ? AwaitNumber(Op::Negative, in.a, nullptr) : 0;
+      return in.operation == 1 && numbers_.Find(in.a) != nullptr ? AwaitNumber(NumberOp::Negative, in.a, nullptr) : 0;
     case Act::kCompare: {
       const bool is_one = numbers_.Find(in.a) != nullptr || numbers_.Find(in.b) != nullptr;
       if (!is_one || in.operation > Py_GE) return 0;
@@ -118,17 +118,17 @@ bool Observer::CompareFloats(int operation, PyObject* a, PyObject* b) {
 
 /// A float that is computed of sizes.
 size_t Observer::AwaitFloat(const Instruction& in) {
-  const auto* found = std::ranges::find(kOps, in.operation, &std::pair<int, Op>::first);
+  const auto* found = std::ranges::find(kOps, in.operation, &std::pair<int, NumberOp>::first);
   return found == std::end(kOps) ? 0 : AwaitNumber(found->second, in.a, in.b);
 }
 
 size_t Observer::FollowNumberBinary(const Instruction& in) {
   const bool is_a = numbers_.Find(in.a) != nullptr, is_b = numbers_.Find(in.b) != nullptr;
   if (!is_a && !is_b) return 0;
-  const auto* found = std::ranges::find(kOps, in.operation, &std::pair<int, Op>::first);
+  const auto* found = std::ranges::find(kOps, in.operation, &std::pair<int, NumberOp>::first);
   const bool is_compared = in.act == Act::kCompare;
   if (IsTensor(in.a) || IsTensor(in.b)) {
-    const bool is_simple = found != std::end(kOps) && found->second <= Op::TrueDiv;
+    const bool is_simple = found != std::end(kOps) && found->second <= NumberOp::TrueDiv;
     if (!is_simple && !is_compared) return 0;
     StandIn(is_a ? in.top[-2] : in.top[-1], is_a ? in.b : in.a, false);
     return 0;
@@ -171,7 +171,7 @@ size_t Observer::FollowNumberCall(const Instruction& in) {
   }
   if (PyType_Check(in.a)) {
     if (in.a == reinterpret_cast<PyObject*>(&PyFloat_Type) && is_alone) {
-      if (PyLong_CheckExact(one)) return AwaitNumber(Op::ToFloat, one, nullptr);
+      if (PyLong_CheckExact(one)) return AwaitNumber(NumberOp::ToFloat, one, nullptr);
       PassOn(one);  // The same object.
     }
     if (in.a == reinterpret_cast<PyObject*>(&PyLong_Type) && is_alone && PyLong_CheckExact(one)) PassOn(one);
@@ -181,8 +181,9 @@ size_t Observer::FollowNumberCall(const Instruction& in) {
   const std::string name = Callables::NameOf(in.a);
   const std::string_view last = Callables::ShortNameOf(in.a);
   const Effect effect = Callables::Shared().EffectOf(in.a);
-  if (effect == Effect::kPure && is_alone && name == "abs") return AwaitNumber(Op::Absolute, one, nullptr);
-  if (effect == Effect::kPure && is_alone && name == "math.sqrt") return AwaitNumber(Op::SquareRoot, one, nullptr);
+  if (effect == Effect::kPure && is_alone && name == "abs") return AwaitNumber(NumberOp::Absolute, one, nullptr);
+  if (effect == Effect::kPure && is_alone && name == "math.sqrt")
+    return AwaitNumber(NumberOp::SquareRoot, one, nullptr);
   static constexpr std::pair<std::string_view, TensorNumbers::Kind> kAsked[] = {
       {"math.isnan", TensorNumbers::Kind::NotANumber},
       {"math.isinf", TensorNumbers::Kind::Infinite},

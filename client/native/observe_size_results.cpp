@@ -14,10 +14,10 @@
 
 namespace ingot::client {
 
+namespace {
+
 using Op = SizeTerms::Op;
 using Relation = SizeTerms::Relation;
-
-namespace {
 
 bool IsSize(PyObject* value) { return std::string_view(Py_TYPE(value)->tp_name) == "torch.Size"; }
 

@@ -15,8 +15,6 @@ namespace {
 
 constexpr size_t kReadsMax = 200'000;
 
-Seen Of(PyObject* borrowed) { return {PythonRef::Borrow(borrowed), std::nullopt}; }
-
 /// Kept for good; `text` is a literal.
 PyObject* Interned(const char* text) {
   static boost::unordered_flat_map<const char*, PyObject*> names;
@@ -158,7 +156,7 @@ void ObservedLog::NoteRead(Number holder, Reading reading, PyObject* key) {
 
 void ObservedLog::NoteAnswer(Number callable, PyObject* arguments, PyObject* answer) {
   if (seen_.insert(PlaceOf(At(callable), Reading::kAnswer, arguments)).second)
-    Add(callable, Reading::kAnswer, arguments, Of(answer));
+    Add(callable, Reading::kAnswer, arguments, Seen::Of(answer));
 }
 
 void ObservedLog::NoteField(Number holder, const char* field) { NoteRead(holder, Reading::kField, Interned(field)); }
@@ -420,12 +418,12 @@ void ObservedLog::NoteWhole(Number holder) {
     while (PyDict_Next(source, &at, &key, &value)) {
       if (seen_.insert(Place{object, key, Reading::kItem}).second) {
         if (HasName(Reading::kItem, key)) {
-          Add(holder, Reading::kItem, key, Of(value));
+          Add(holder, Reading::kItem, key, Seen::Of(value));
         } else {
           // A key that text cannot say: by position, which the order of the keys holds in place.
           const PythonRef position(PyLong_FromSsize_t(number));
-          Add(holder, Reading::kKeyAt, position.get(), Of(key));
-          Add(holder, Reading::kValueAt, position.get(), Of(value));
+          Add(holder, Reading::kKeyAt, position.get(), Seen::Of(key));
+          Add(holder, Reading::kValueAt, position.get(), Seen::Of(value));
         }
       }
       ++number;

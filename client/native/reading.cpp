@@ -13,8 +13,6 @@
 namespace ingot::client {
 namespace {
 
-Seen Of(PyObject* borrowed) { return {PythonRef::Borrow(borrowed), std::nullopt}; }
-
 Seen MemberOf(PyObject* holder, PyObject* name) {
   PyObject* member = _PyType_Lookup(Py_TYPE(holder), name);
   if (member == nullptr || !PyObject_TypeCheck(member, &PyMemberDescr_Type)) return {};
@@ -29,13 +27,13 @@ Seen ItemOf(PyObject* holder, PyObject* key) {
   if (PyDict_Check(holder)) {
     PyObject* found = PyDict_GetItemWithError(holder, key);
     DropError();
-    return Of(found);
+    return Seen::Of(found);
   }
   if (!PyLong_Check(key)) return {};
   const Py_ssize_t at = PyLong_AsSsize_t(key);
   DropError();
   if (PyList_Check(holder) || PyTuple_Check(holder)) {
-    return at >= 0 && at < PySequence_Fast_GET_SIZE(holder) ? Of(PySequence_Fast_GET_ITEM(holder, at)) : Seen();
+    return at >= 0 && at < PySequence_Fast_GET_SIZE(holder) ? Seen::Of(PySequence_Fast_GET_ITEM(holder, at)) : Seen();
   }
   // deque: its own item access runs no code of a program.
   PySequenceMethods* methods = NativeBase(Py_TYPE(holder))->tp_as_sequence;
@@ -53,11 +51,11 @@ Seen NativeField(PyObject* holder, const char* attribute) {
 }
 
 Seen FunctionField(PyObject* holder, std::string_view name) {
-  if (name == "code") return Of(PyFunction_GET_CODE(holder));
-  if (name == "globals") return Of(PyFunction_GET_GLOBALS(holder));
-  if (name == "defaults") return Of(PyFunction_GET_DEFAULTS(holder));
-  if (name == "kwdefaults") return Of(PyFunction_GET_KW_DEFAULTS(holder));
-  if (name == "closure") return Of(PyFunction_GET_CLOSURE(holder));
+  if (name == "code") return Seen::Of(PyFunction_GET_CODE(holder));
+  if (name == "globals") return Seen::Of(PyFunction_GET_GLOBALS(holder));
+  if (name == "defaults") return Seen::Of(PyFunction_GET_DEFAULTS(holder));
+  if (name == "kwdefaults") return Seen::Of(PyFunction_GET_KW_DEFAULTS(holder));
+  if (name == "closure") return Seen::Of(PyFunction_GET_CLOSURE(holder));
   // Made when they are first asked for: what is there before is not what the function would read.
   if (name == "annotations") return NativeField(holder, "__annotations__");
   return {};
@@ -81,7 +79,7 @@ Seen EntryAt(PyObject* dict, PyObject* position, bool is_key) {
   DropError();
   PyObject *key, *value;
   while (left >= 0 && PyDict_Next(dict, &at, &key, &value)) {
-    if (left-- == 0) return Of(is_key ? key : value);
+    if (left-- == 0) return Seen::Of(is_key ? key : value);
   }
   return {};
 }
@@ -99,20 +97,21 @@ Seen AnswerOf(PyObject* callable, PyObject* arguments) {
 
 Seen FieldOf(PyObject* holder, PyObject* key) {
   const std::string_view name = ViewOf(key);
-  if (name == "type") return Of(reinterpret_cast<PyObject*>(Py_TYPE(holder)));
-  if (name == "dict") return Of(OwnDict(holder));
-  if (name == "mapping") return Of(MappingOf(holder));
+  if (name == "type") return Seen::Of(reinterpret_cast<PyObject*>(Py_TYPE(holder)));
+  if (name == "dict") return Seen::Of(OwnDict(holder));
+  if (name == "mapping") return Seen::Of(MappingOf(holder));
   if (const auto content = ContentOf(holder, name)) return {PythonRef(), content};
   if (PyFunction_Check(holder)) return FunctionField(holder, name);
-  if (PyMethod_Check(holder)) return Of(name == "func" ? PyMethod_GET_FUNCTION(holder) : PyMethod_GET_SELF(holder));
-  if (PyCFunction_Check(holder)) return Of(name == "self" ? PyCFunction_GET_SELF(holder) : nullptr);
-  if (PyCell_Check(holder)) return Of(name == "contents" ? PyCell_GET(holder) : nullptr);
+  if (PyMethod_Check(holder))
+    return Seen::Of(name == "func" ? PyMethod_GET_FUNCTION(holder) : PyMethod_GET_SELF(holder));
+  if (PyCFunction_Check(holder)) return Seen::Of(name == "self" ? PyCFunction_GET_SELF(holder) : nullptr);
+  if (PyCell_Check(holder)) return Seen::Of(name == "contents" ? PyCell_GET(holder) : nullptr);
   if (IsNamed(holder, "functools.partial")) return NativeField(holder, std::string(name).c_str());
   if (PyObject_TypeCheck(holder, &PyProperty_Type)) {
     return NativeField(holder, name == "get" ? "fget" : name == "set" ? "fset" : "fdel");
   }
   if (name == "target") return Seen{TargetOf(holder), std::nullopt};
-  if (name == "wrapped" && CompiledTarget(holder) != nullptr) return Of(CompiledTarget(holder));
+  if (name == "wrapped" && CompiledTarget(holder) != nullptr) return Seen::Of(CompiledTarget(holder));
   if (name == "wrapped") return NativeField(holder, "__wrapped__");
   if (name == "factory") return NativeField(holder, "default_factory");
   return {};
@@ -186,15 +185,15 @@ Seen Look(PyObject* holder, Reading reading, PyObject* key) {
   switch (reading) {
     case Reading::kAttribute: {
       PyObject* dict = OwnDict(holder);
-      return Of(dict == nullptr ? nullptr : EntryIn(dict, key));
+      return Seen::Of(dict == nullptr ? nullptr : EntryIn(dict, key));
     }
     case Reading::kItem: return ItemOf(holder, key);
     case Reading::kSlot: return MemberOf(holder, key);
     case Reading::kClass:
-      return PyType_Check(holder) ? Of(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(holder), key)) : Seen();
+      return PyType_Check(holder) ? Seen::Of(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(holder), key)) : Seen();
     case Reading::kCell: {
       PyObject* cell = CellNamed(holder, key);
-      return cell == nullptr ? Seen() : Of(PyCell_GET(cell));
+      return cell == nullptr ? Seen() : Seen::Of(PyCell_GET(cell));
     }
     case Reading::kField: return FieldOf(holder, key);
     case Reading::kKeyAt: return EntryAt(holder, key, true);

@@ -39,6 +39,7 @@ struct Seen {
   PythonRef object;               ///< null: nothing is there
   std::optional<Digest> content;  ///< of a content field, instead of an object
   bool is_absent() const { return !object && !content; }
+  static Seen Of(PyObject* borrowed) { return {PythonRef::Borrow(borrowed), std::nullopt}; }
 };
 
 /// Reads a place without running any code of a program. What cannot be read so is absent.

@@ -47,7 +47,7 @@ bool IsEqual(PyObject* found, PythonRef& expected) {
   return true;
 }
 
-bool IsSame(PyObject* found, PythonRef& expected) {
+bool IsExpected(PyObject* found, PythonRef& expected) {
   return found == expected.get() || IsAnyLike(expected.get(), found) || IsEqual(found, expected);
 }
 
@@ -265,7 +265,7 @@ void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& se
 bool Watch::IsCurrent(const DictWatch& watch) {
   if (watch.size >= 0 && PyDict_GET_SIZE(watch.dict) != watch.size) return false;
   for (const Slot& slot : watch.slots) {
-    if (!IsSame(EntryIn(watch.dict, slot.key), slot.expected)) return false;
+    if (!IsExpected(EntryIn(watch.dict, slot.key), slot.expected)) return false;
   }
   static PyObject* const keys = PyUnicode_InternFromString("keys");
   static PyObject* const content = PyUnicode_InternFromString("content");
@@ -289,7 +289,7 @@ bool Watch::DictsHold() const {
 
 bool Watch::IsCurrent(const TypeWatch& watch, PyTypeObject* type) {
   for (const Slot& slot : watch.slots) {
-    if (!IsSame(LookUpInClass(type, slot.key), slot.expected)) return false;
+    if (!IsExpected(LookUpInClass(type, slot.key), slot.expected)) return false;
   }
   return std::ranges::all_of(watch.contents, [&](const auto& one) {
     return Look(reinterpret_cast<PyObject*>(type), Reading::kField, one.first).content == one.second;
@@ -300,7 +300,7 @@ bool Watch::IsCurrent(const ListWatch& watch) {
   const Py_ssize_t size = PyList_GET_SIZE(watch.list);
   if (watch.size >= 0 && size != watch.size) return false;
   return std::ranges::all_of(watch.items, [&](const Item& item) {
-    return item.at < size && IsSame(PyList_GET_ITEM(watch.list, item.at), item.expected);
+    return item.at < size && IsExpected(PyList_GET_ITEM(watch.list, item.at), item.expected);
   });
 }
 
@@ -321,14 +321,14 @@ bool Watch::IsCurrent(const RegistryWatch& watch) {
 bool Watch::IsCurrent(const AnswerWatch& watch) {
   const PythonRef now(PyObject_Call(watch.callable, watch.arguments, nullptr));
   DropError();
-  return IsSame(now.get(), watch.expected);
+  return IsExpected(now.get(), watch.expected);
 }
 
 bool Watch::IsCurrent(const OtherWatch& watch) {
   const Seen seen = Look(watch.holder, watch.reading, watch.key);
   if (watch.content) return seen.content == watch.content;
   PythonRef expected = PythonRef::Borrow(watch.object);
-  return IsSame(seen.object.get(), expected);
+  return IsExpected(seen.object.get(), expected);
 }
 
 int Watch::Traverse(visitproc visit, void* arg) const {
@@ -373,10 +373,10 @@ bool Watch::Holds() const {
       return false;
   }
   for (const CellWatch& watch : cells_) {
-    if (!IsSame(PyCell_GET(watch.cell), watch.expected)) return false;
+    if (!IsExpected(PyCell_GET(watch.cell), watch.expected)) return false;
   }
   for (const MemberWatch& watch : members_) {
-    if (!IsSame(*watch.member, watch.expected)) return false;
+    if (!IsExpected(*watch.member, watch.expected)) return false;
   }
   for (const TensorWatch& watch : tensors_) {
     if (MetadataOf(watch.tensor) != watch.metadata) return false;

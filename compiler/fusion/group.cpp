@@ -13,7 +13,7 @@ namespace ingot::compiler::fusion {
 namespace {
 
 constexpr size_t kMembersMax = 48;
-constexpr size_t kParamsMax = 28;
+constexpr size_t kGroupParamsMax = 28;
 constexpr size_t kDuplicatesMax = 4;  // Groups that compute a cheap value each for themselves.
 constexpr size_t kLeavesMax = 16;     // Elements that a cheap value is made of: windows of more are walked once.
 
@@ -157,7 +157,7 @@ class Grouper {
     // Stored values that other members read must still be whole: a reduction may have made some
     // variables folded ones.
     const bool stores_hold = !group.domain.has_reduced() || HoldsStores(lowered_, group);
-    if (stores_hold && ParamsOf(lowered_, group, leaves) <= kParamsMax) return true;
+    if (stores_hold && ParamsOf(lowered_, group, leaves) <= kGroupParamsMax) return true;
     group.domain.Restore(before);
     return false;
   }
@@ -349,7 +349,7 @@ class Grouper {
     Group& from = *groups_[b];
     if (!(into.domain.shape() == from.domain.shape())) return false;
     if (into.members.size() + from.members.size() > kMembersMax) return false;
-    if (ParamsOf(lowered_, into, {}) + ParamsOf(lowered_, from, {}) > kParamsMax) return false;
+    if (ParamsOf(lowered_, into, {}) + ParamsOf(lowered_, from, {}) > kGroupParamsMax) return false;
     if (reach_.Reaches(a, b) || reach_.Reaches(b, a)) return false;
     for (const Group::Store& store : from.stores) {
       into.stores.push_back({store.value, into.domain.Intern(from.domain.at(store.at))});

@@ -13,12 +13,12 @@ namespace {
 
 using Op = ScalarOp;
 
-Affine At(size_t dim) { return Affine::Var(static_cast<uint16_t>(dim)); }
+Affine Along(size_t dim) { return Affine::Var(static_cast<uint16_t>(dim)); }
 
 bool HasChannelsLast(const Type& type) { return type.sizes[1].is_one() || type.strides[1].is_one(); }
 
 /// What of it lies in the image: as pooling walks.
-Walk WalkOf(const Convolution& conv) {
+Walk ConvolutionWalk(const Convolution& conv) {
   Walk walk;
   for (const ConvolvedDim& dim : conv.dims) {
     walk.window.push_back(dim.taps);
@@ -31,7 +31,7 @@ Walk WalkOf(const Convolution& conv) {
 
 /// The images with zeros around them, as far as all windows of a result of `sizes` reach.
 ExprId PaddedFor(const Rule& r, const Convolution& conv) {
-  Walk walk = WalkOf(conv);
+  Walk walk = ConvolutionWalk(conv);
   Dims sizes = r.result().sizes;
   for (size_t i = 0; i < conv.dims.size(); ++i) {
     walk.window[i] += conv.dims[i].Shift();  // Of phases, which have neither steps nor distances.
@@ -67,9 +67,9 @@ class Dense {
     left_[1].AddScaled(channel, Dim(1));
     right_[in].AddScaled(channel, Dim(1));
     // Columns come last among the dims of the product.
-    const Affine column = At(sizes_.size());
+    const Affine column = Along(sizes_.size());
     sizes_.push_back(columns);
-    back_.push_back(At(column_at));
+    back_.push_back(Along(column_at));
     right_[out].AddScaled(column, Dim(1));
     // Vectors of columns are turned over from what lies side by side along a depth.
     bool is_dense = false;
@@ -87,8 +87,8 @@ class Dense {
   /// A dim of the product, which is the next of the finer dims that those of the result are cut into.
   Affine Add(const Dim& size) {
     sizes_.push_back(size);
-    back_.push_back(At(fine_.size()));
-    return At(sizes_.size() - 1);
+    back_.push_back(Along(fine_.size()));
+    return Along(sizes_.size() - 1);
   }
   Affine Depth(const Dim& extent) {
     size_t nth = 0;
@@ -131,7 +131,7 @@ ExprId Depthwise(const Rule& r, const Walk& walk, ExprId padded) {
   ExprPool& p = r.pool;
   ExprId sum = kNoExpr;
   ForEachTap(p, padded, walk, r.result().sizes, [&](const std::vector<int64_t>& taps, ExprId value) {
-    Coords map = {At(0), Affine()};
+    Coords map = {Along(0), Affine()};
     for (const int64_t tap : taps) map.push_back(Affine::Of(Dim(tap)));
     Dims per_channel(r.result().rank() - 1, Dim(1));
     per_channel[0] = r.result().sizes[1];
@@ -150,8 +150,8 @@ Results Conv(const Rule& r) {
       HasChannelsLast(x) || (conv->groups == 1 && !conv->is_transposed && HasFewChannels(x));
   if (!HasChannelsLast(result) || !is_read_as_it_lies) return r.No("channels lie apart");
   const ExprId padded = PaddedFor(r, *conv);
-  const ExprId sum =
-      conv->IsDepthwise(*r.call.TypeAt(1)) ? Depthwise(r, WalkOf(*conv), padded) : Dense(r, *conv).Make(padded);
+  const ExprId sum = conv->IsDepthwise(*r.call.TypeAt(1)) ? Depthwise(r, ConvolutionWalk(*conv), padded)
+                                                          : Dense(r, *conv).Make(padded);
   if (r.call.IsNone(2) || sum == kNoExpr) return {sum};
   Dims per_channel(result.rank() - 1, Dim(1));
   per_channel[0] = result.sizes[1];

@@ -8,7 +8,7 @@ namespace {
 using Op = ScalarOp;
 
 /// The dim that argument 1 names; 0 of a tensor without dims, which is its own scan.
-std::optional<uint32_t> AxisOf(const Rule& r) {
+std::optional<uint32_t> ScannedAxis(const Rule& r) {
   const auto dim = r.call.IntAt(1);
   const Type* type = r.call.TypeAt(0);
   if (!dim || type == nullptr) return std::nullopt;
@@ -20,7 +20,7 @@ std::optional<uint32_t> AxisOf(const Rule& r) {
 template <Op op>
 Results Running(const Rule& r) {
   const DType t = r.result().dtype;
-  const auto axis = AxisOf(r);
+  const auto axis = ScannedAxis(r);
   const ExprId x = r.Converted(0, t);
   if (!axis || x == kNoExpr || t == DType::kBool) return {};
   const DType wide = t == DType::kF32 ? DType::kF64 : ComputeType(t);
@@ -30,7 +30,7 @@ Results Running(const Rule& r) {
 /// cummax(x, dim): values, and of equal ones (or of NaN) the last position so far.
 template <Op op>
 Results RunningExtreme(const Rule& r) {
-  const auto axis = AxisOf(r);
+  const auto axis = ScannedAxis(r);
   const ExprId x = r.Tensor(0);
   if (!axis || x == kNoExpr || r.pool[x].dtype == DType::kBool) return {};
   ExprPool& p = r.pool;

@@ -16,7 +16,7 @@ namespace {
 using loop::IndexCheck;
 
 /// A dim of the operand for each dim of what is stored.
-Coords Identity(size_t rank) {
+Coords SamePlace(size_t rank) {
   Coords map;
   for (size_t k = 0; k < rank; ++k) map.push_back(Affine::Var(static_cast<uint16_t>(k)));
   return map;
@@ -86,7 +86,7 @@ Results IndexCopy(const Rule& r) {
   if (r.pool[index].sizes.size() == 1) fitting[*axis] = r.pool[index].sizes[0];
   if (r.pool[index].sizes.size() != 1 || sizes != fitting) return r.No("a source or indices of other sizes");
   const ExprId at = r.pool.View(index, sizes, {Affine::Var(static_cast<uint16_t>(*axis))});
-  Coords map = Identity(rank);
+  Coords map = SamePlace(rank);
   map[*axis] = Affine{Dim(), {}, {{0, Dim(1)}}};
   return {r.pool.Scatter(r.pool.Cast(source, r.result().dtype), {at}, IndexCheck::kWithin, std::move(map))};
 }
@@ -150,7 +150,7 @@ std::vector<NodeId> WritesWithin(const Graph& graph, NodeId write, ExprId stored
 }
 
 Results InPlace(const Rule& r, ExprId value) {
-  return {r.pool.Scatter(value, {}, IndexCheck::kNone, Identity(r.result().rank()))};
+  return {r.pool.Scatter(value, {}, IndexCheck::kNone, SamePlace(r.result().rank()))};
 }
 
 }  // namespace ingot::compiler::fusion

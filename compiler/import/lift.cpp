@@ -35,7 +35,7 @@ bool HasOwnSizes(std::string_view op) {
   return own.contains(op);
 }
 
-Error Corrupt(std::string what) { return Error(Code::kCorrupt, "recording: " + std::move(what)); }
+Error CorruptRecording(std::string what) { return Error(Code::kCorrupt, "recording: " + std::move(what)); }
 
 bool IsConst(const Type& type) {
   const auto is_const = [](const Dim& dim) { return dim.is_const(); };
@@ -216,7 +216,7 @@ class Lifter {
     // A position that was counted from the end is looked at by LiftPositions.
     const bool is_same = sizes_.Seen(*term) == value.const_value();
     if (is_same) value = *term;
-    return is_same || may_be_position ? Status() : Corrupt("an integer has two values");
+    return is_same || may_be_position ? Status() : CorruptRecording("an integer has two values");
   }
 
   /// The integer as it was recorded, before positions were counted from the front.
@@ -227,7 +227,7 @@ class Lifter {
     const Dim* value = std::get_if<Dim>(&raw);
     if (value == nullptr) return std::optional<Dim>();
     TRY_ASSIGN(const std::optional<Dim> term, asked_.IntAt(step, arg, 0));
-    if (term && sizes_.Seen(*term) != value->const_value()) return Corrupt("an integer has two values");
+    if (term && sizes_.Seen(*term) != value->const_value()) return CorruptRecording("an integer has two values");
     return std::optional<Dim>(term.value_or(*value));
   }
 

@@ -12,11 +12,11 @@ namespace {
 
 constexpr size_t kTermsMax = 64;
 
-Error Corrupt(std::string what) { return Error(Code::kCorrupt, "recording: " + std::move(what)); }
+Error CorruptSizes(std::string what) { return Error(Code::kCorrupt, "recording: " + std::move(what)); }
 
 uint64_t Place(uint64_t step, uint64_t arg, uint64_t index) { return step << 32 | arg << 16 | index; }
 
-size_t DegreeOf(const Dim& dim) {
+size_t SizeDegree(const Dim& dim) {
   size_t degree = 0;
   for (const Dim::Term& term : dim.terms()) degree = std::max(degree, term.factors.size());
   return degree;
@@ -32,7 +32,7 @@ Status RecordedSizes::Read() {
     const proto::SizedInt& sized = *ints->Get(static_cast<uint32_t>(i));
     if (sized.step() >= recording_.step_count() || sized.arg() > 0xFFFF || sized.index() > 0xFFFF ||
         sized.expr() >= expr_count)
-      return Corrupt("an integer of no step");
+      return CorruptSizes("an integer of no step");
     exprs_[Place(sized.step(), sized.arg(), sized.index())] = sized.expr();
   }
   return {};
@@ -48,7 +48,7 @@ Result<std::optional<Dim>> RecordedSizes::IntAt(size_t step, size_t arg, size_t 
 
 Result<Dim> RecordedSizes::TermAt(uint32_t index) {
   const auto* exprs = recording_.root().size_exprs();
-  if (exprs == nullptr || index >= exprs->size()) return Corrupt("a size that is not there");
+  if (exprs == nullptr || index >= exprs->size()) return CorruptSizes("a size that is not there");
   // Each entry names earlier ones only, so that filling up ends.
   while (terms_.size() <= index) {
     TRY_ASSIGN(Dim term, MakeTerm(*exprs->Get(static_cast<uint32_t>(terms_.size())), terms_.size()));
@@ -62,9 +62,9 @@ Result<Dim> RecordedSizes::MakeTerm(const proto::SizeExpr& expr, size_t own) {
   const auto op = expr.op();
   if (op == Op::Number) return Dim(expr.a());
   if (op == Op::Size || op == Op::Stride || op == Op::Elements || op == Op::IsContiguous) return TensorTerm(expr);
-  if (op > Op::Max) return Corrupt("a size made in an unknown way");
+  if (op > Op::Max) return CorruptSizes("a size made in an unknown way");
   if (expr.a() < 0 || expr.b() < 0 || static_cast<uint64_t>(expr.a()) >= own || static_cast<uint64_t>(expr.b()) >= own)
-    return Corrupt("a size made of later ones");
+    return CorruptSizes("a size made of later ones");
   const Dim a = terms_[static_cast<size_t>(expr.a())], b = terms_[static_cast<size_t>(expr.b())];
   if (op == Op::Add || op == Op::Sub || op == Op::Mul) {
     return Short(op == Op::Add ? a + b : op == Op::Sub ? a - b : a * b, a, b);
@@ -73,7 +73,7 @@ Result<Dim> RecordedSizes::MakeTerm(const proto::SizeExpr& expr, size_t own) {
   if (op == Op::Min || op == Op::Max) {
     return sizes_.Extreme(op == Op::Min ? guards::Atom::Kind::kMin : guards::Atom::Kind::kMax, a, b);
   }
-  if (y == 0) return Corrupt("a size divided by zero");
+  if (y == 0) return CorruptSizes("a size divided by zero");
   if (const auto exact = a.DivideExactly(b)) return Short(op == Op::FloorDiv ? *exact : Dim(0), a, b);
   if (const auto quotient = y > 0 ? FloorQuotient(a, b) : std::nullopt) {
     return Short(op == Op::FloorDiv ? *quotient : a - *quotient * b, a, b);
@@ -83,7 +83,7 @@ Result<Dim> RecordedSizes::MakeTerm(const proto::SizeExpr& expr, size_t own) {
 }
 
 Dim RecordedSizes::Short(const Dim& made, const Dim& a, const Dim& b) {
-  if (made.terms().size() <= kTermsMax && DegreeOf(made) <= 4) return made;
+  if (made.terms().size() <= kTermsMax && SizeDegree(made) <= 4) return made;
   FixBoth(a, b, "a long computation with sizes");
   return Dim(sizes_.Seen(made));
 }
@@ -96,12 +96,12 @@ void RecordedSizes::FixBoth(const Dim& a, const Dim& b, const std::string& why) 
 Result<Dim> RecordedSizes::TensorTerm(const proto::SizeExpr& expr) {
   using Op = proto::SizeOp;
   if (expr.a() < 0 || static_cast<uint64_t>(expr.a()) >= imported_.value_of.size())
-    return Corrupt("a size of no value");
+    return CorruptSizes("a size of no value");
   const size_t id = static_cast<size_t>(expr.a());
   const Type& exact = recording_.meta(static_cast<uint32_t>(id)).type;
   const bool has_dim = expr.op() == Op::Size || expr.op() == Op::Stride;
   if (has_dim && (expr.b() < 0 || static_cast<uint64_t>(expr.b()) >= exact.rank()))
-    return Corrupt("a size of a dim that is not there");
+    return CorruptSizes("a size of a dim that is not there");
   const size_t dim = static_cast<size_t>(expr.b());
   const ValueId value = imported_.value_of[id];
   // A value without a node has the sizes of what it was made of: nobody has followed them.
@@ -144,9 +144,9 @@ Status RecordedSizes::NoteGuards() {
       case proto::SizeRelation::NotEqual: holds = sizes_.NotEqual(left, right); break;
       case proto::SizeRelation::Less: holds = sizes_.AtLeastZero(right - left - Dim(1)); break;
       case proto::SizeRelation::LessOrEqual: holds = sizes_.AtLeastZero(right - left); break;
-      default: return Corrupt("an unknown relation of sizes");
+      default: return CorruptSizes("an unknown relation of sizes");
     }
-    if (!holds) return Corrupt("sizes contradict what was asked of them");
+    if (!holds) return CorruptSizes("sizes contradict what was asked of them");
   }
   return {};
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kSignatureColumnsMax = 100;
 
-bool IsWordChar(char c) {
+bool IsNameChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
@@ -22,7 +22,7 @@ bool IsWordChar(char c) {
 /// are the numbered values.
 std::string LabelOf(const std::string& name) {
   std::string label;
-  for (char c : name) label += IsWordChar(c) ? c : '_';
+  for (char c : name) label += IsNameChar(c) ? c : '_';
   if (label.empty()) return "arg";
   return label[0] >= '0' && label[0] <= '9' ? "_" + label : label;
 }

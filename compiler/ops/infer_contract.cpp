@@ -13,13 +13,6 @@
 namespace ingot::compiler {
 namespace {
 
-using Results = std::vector<Inferred>;
-
-bool Push(DType dtype, Dims sizes, Results& results) {
-  results.push_back({dtype, std::move(sizes)});
-  return true;
-}
-
 /// Sizes of torch.matmul over operands of any rank.
 std::optional<Dims> Product(const Dims& a, const Dims& b) {
   if (a.empty() || b.empty()) return std::nullopt;

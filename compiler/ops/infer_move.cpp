@@ -10,13 +10,6 @@
 namespace ingot::compiler {
 namespace {
 
-using Results = std::vector<Inferred>;
-
-bool Push(DType dtype, Dims sizes, Results& results) {
-  results.push_back({dtype, std::move(sizes)});
-  return true;
-}
-
 /// The result of a creation with an optional element type argument.
 bool Create(const Call& call, size_t dtype_at, Dims sizes, Results& results) {
   const std::optional<DType> dtype = call.DTypeAt(dtype_at);

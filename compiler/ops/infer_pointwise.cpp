@@ -6,8 +6,6 @@
 namespace ingot::compiler {
 namespace {
 
-using Results = std::vector<Inferred>;
-
 /// Collects operands: their broadcast sizes and their promoted element type.
 class Promotion {
  public:

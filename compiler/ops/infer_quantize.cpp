@@ -6,8 +6,6 @@
 namespace ingot::compiler {
 namespace {
 
-using Results = std::vector<Inferred>;
-
 /// The sizes of the first operand, and the type that argument `dtype_at` names; f32 where there is none.
 bool LikeFirst(const Call& call, size_t dtype_at, Results& results) {
   const Type* x = call.TypeAt(0);

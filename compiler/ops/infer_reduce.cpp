@@ -11,8 +11,6 @@
 namespace ingot::compiler {
 namespace {
 
-using Results = std::vector<Inferred>;
-
 /// Sizes after folding the dims listed in argument `dims_at`; none or an empty list folds all.
 std::optional<Dims> Reduced(const Call& call, size_t dims_at, size_t keep_at) {
   const Type* type = call.TypeAt(0);

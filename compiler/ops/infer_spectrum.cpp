@@ -10,8 +10,6 @@
 namespace ingot::compiler {
 namespace {
 
-using Results = std::vector<Inferred>;
-
 std::optional<DType> ComplexOf(DType dtype) {
   if (IsComplex(dtype)) return dtype;
   if (dtype == DType::kF32) return DType::kC64;

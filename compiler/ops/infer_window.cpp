@@ -9,8 +9,6 @@
 namespace ingot::compiler {
 namespace {
 
-using Results = std::vector<Inferred>;
-
 /// "aten.max_pool2d" has two.
 size_t SpatialDims(const Call& call) {
   const std::string_view op = call.node().op;
@@ -27,8 +25,8 @@ std::optional<Dims> Spatial(const Call& call, size_t at, size_t count, const Dim
 }
 
 /// How often a window fits; where it may lap over the end, it begins within.
-std::optional<Dim> Windows(const Dim& size, const Dim& kernel, const Dim& stride, const Dim& padding,
-                           const Dim& dilation, bool laps_over) {
+std::optional<Dim> WindowCount(const Dim& size, const Dim& kernel, const Dim& stride, const Dim& padding,
+                               const Dim& dilation, bool laps_over) {
   const Dim span = size + Dim(2) * padding - dilation * (kernel - Dim(1)) - Dim(1);
   if (span.is_const() && span.const_value() < 0) return std::nullopt;
   const auto steps = FloorQuotient(laps_over ? span + stride - Dim(1) : span, stride);
@@ -54,7 +52,7 @@ bool Pooled(const Call& call, bool has_dilation, bool has_indices, Results& resu
     Dim& size = sizes[sizes.size() - count + i];
     // No window lies in the padding alone.
     if (!IsAtLeastZero((*kernel)[i] - Dim(2) * (*padding)[i]).value_or(false)) return false;
-    const auto windows = Windows(size, (*kernel)[i], (*stride)[i], (*padding)[i], (*dilation)[i], laps_over);
+    const auto windows = WindowCount(size, (*kernel)[i], (*stride)[i], (*padding)[i], (*dilation)[i], laps_over);
     if (!windows) return false;
     size = *windows;
   }
@@ -76,7 +74,7 @@ bool AdaptivelyPooled(const Call& call, bool has_indices, Results& results) {
   return true;
 }
 
-/// Windows of two dims of `sizes`, as im2col and col2im walk them; their arguments begin at `at`.
+/// WindowCount of two dims of `sizes`, as im2col and col2im walk them; their arguments begin at `at`.
 std::optional<Dim> Blocks(const Call& call, size_t at, const Dim& height, const Dim& width) {
   const Dims ones(2, Dim(1));
   const auto kernel = Spatial(call, at, 2, {}), dilation = Spatial(call, at + 1, 2, ones);
@@ -85,7 +83,7 @@ std::optional<Dim> Blocks(const Call& call, size_t at, const Dim& height, const 
   Dim blocks = 1;
   for (size_t i = 0; i < 2; ++i) {
     const auto windows =
-        Windows(i == 0 ? height : width, (*kernel)[i], (*stride)[i], (*padding)[i], (*dilation)[i], false);
+        WindowCount(i == 0 ? height : width, (*kernel)[i], (*stride)[i], (*padding)[i], (*dilation)[i], false);
     if (!windows || !IsAtLeastZero(*windows - Dim(1)).value_or(false)) return std::nullopt;
     blocks = blocks * *windows;
   }
@@ -112,7 +110,7 @@ bool InferUnfold(const Call& call, Results& results) {
   const auto length = call.DimAt(2), step = call.DimAt(3);
   if (!type || !dim || !length || !step || type->sizes.empty()) return false;
   const std::optional<size_t> at = WrapDim(*dim, type->rank());
-  const auto windows = at ? Windows(type->sizes[*at], *length, *step, 0, 1, false) : std::nullopt;
+  const auto windows = at ? WindowCount(type->sizes[*at], *length, *step, 0, 1, false) : std::nullopt;
   if (!windows) return false;
   Dims sizes = type->sizes;
   sizes[*at] = *windows;

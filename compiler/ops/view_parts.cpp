@@ -9,7 +9,6 @@
 namespace ingot::compiler {
 namespace {
 
-using Results = std::vector<Inferred>;
 using Maps = std::vector<ViewMap>;
 using Sizes = std::span<const Dims>;
 

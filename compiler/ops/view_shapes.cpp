@@ -10,8 +10,6 @@
 namespace ingot::compiler {
 namespace {
 
-using Results = std::vector<Inferred>;
-
 bool Push(const Type& like, Dims sizes, Dims strides, Results& results) {
   results.push_back({like.dtype, std::move(sizes), std::move(strides)});
   return true;

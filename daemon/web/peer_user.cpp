@@ -24,7 +24,7 @@ struct Question {
   inet_diag_req_v2 body{};
 };
 
-void Put(const ip::address& address, __be32 (&into)[4]) {
+void PutAddress(const ip::address& address, __be32 (&into)[4]) {
   if (address.is_v6()) {
     const auto bytes = address.to_v6().to_bytes();
     std::memcpy(into, bytes.data(), bytes.size());
@@ -50,8 +50,8 @@ std::optional<uid_t> PeerUser(const ip::tcp::endpoint& ours, const ip::tcp::endp
   question.body.sdiag_protocol = IPPROTO_TCP;
   question.body.idiag_states = ~0u;
   // Seen from the other end, whose socket is the one that is asked about.
-  Put(theirs.address(), question.body.id.idiag_src);
-  Put(ours.address(), question.body.id.idiag_dst);
+  PutAddress(theirs.address(), question.body.id.idiag_src);
+  PutAddress(ours.address(), question.body.id.idiag_dst);
   question.body.id.idiag_sport = htons(theirs.port());
   question.body.id.idiag_dport = htons(ours.port());
   question.body.id.idiag_cookie[0] = question.body.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;

@@ -64,7 +64,7 @@ const Asset* AssetAt(std::string_view path) {
   return at == Assets().end() ? nullptr : &*at;
 }
 
-unsigned StatusOf(Code code) {
+unsigned HttpStatus(Code code) {
   switch (code) {
     case Code::kInvalid: return 400;
     case Code::kNotFound: return 404;
@@ -79,14 +79,14 @@ unsigned StatusOf(Code code) {
 
 std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-HttpAnswer Refuse(unsigned status, const std::string& message) {
+HttpAnswer RefuseWith(unsigned status, const std::string& message) {
   return {.status = status, .type = kJson, .body = Dump({{"error", {{"code", "refused"}, {"message", message}}}})};
 }
 
 HttpAnswer AnswerOf(const Result<std::string>& answer) {
   if (answer) return {.type = kJson, .body = *answer};
   const Error& error = answer.error();
-  return {.status = StatusOf(error.code()),
+  return {.status = HttpStatus(error.code()),
           .type = kJson,
           .body = Dump({{"error", {{"code", CodeName(error.code())}, {"message", error.message()}}}})};
 }
@@ -178,22 +178,23 @@ bool Site::KnowsToken(const HttpRequest& request) const {
 /// Why this request is not answered, where it is not.
 std::optional<HttpAnswer> Site::Refusal(const HttpRequest& request, const Target& target) const {
   // A page elsewhere can make a browser ask, although not read: it shall not even make work here.
-  if (request.fetch_site == "cross-site" && target.path != "/") return Refuse(403, "asked by a page of another site");
+  if (request.fetch_site == "cross-site" && target.path != "/")
+    return RefuseWith(403, "asked by a page of another site");
   if (token_.empty()) {
     if (!IsLoopbackHost(request.host)) {
-      return Refuse(403, "this page is at localhost or 127.0.0.1, and under no other name (Host)");
+      return RefuseWith(403, "this page is at localhost or 127.0.0.1, and under no other name (Host)");
     }
     if (!request.user || (*request.user != geteuid() && *request.user != 0)) {
-      return Refuse(403,
-                    "this daemon serves the programs of its own user alone; with web_token_file it serves whoever "
-                    "knows the token");
+      return RefuseWith(403,
+                        "this daemon serves the programs of its own user alone; with web_token_file it serves whoever "
+                        "knows the token");
     }
     return std::nullopt;
   }
   const Asset* asset = AssetAt(target.path);
   if (asset != nullptr && asset->is_open) return std::nullopt;
   if (KnowsToken(request)) return std::nullopt;
-  HttpAnswer answer = Refuse(401, "say the token: Authorization: Bearer ...");
+  HttpAnswer answer = RefuseWith(401, "say the token: Authorization: Bearer ...");
   if (target.path == "/") answer = {.status = 401, .type = "text/html; charset=utf-8", .body = std::string(kLoginHtml)};
   answer.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"ingot\"");
   return answer;
@@ -201,11 +202,11 @@ std::optional<HttpAnswer> Site::Refusal(const HttpRequest& request, const Target
 
 asio::awaitable<HttpAnswer> Site::Answer(HttpRequest request) {
   const std::optional<Target> target = ParseTarget(request.target);
-  if (!target) co_return Refuse(400, "no such address: /path?name=value&... with each name once");
+  if (!target) co_return RefuseWith(400, "no such address: /path?name=value&... with each name once");
   const bool is_form = target->path == "/login" || target->path == "/logout";
   const bool is_read = request.method == "GET" || request.method == "HEAD";
   if (is_form ? request.method != "POST" : !is_read) {
-    HttpAnswer answer = Refuse(405, "this address is for reading, or for the form of the page");
+    HttpAnswer answer = RefuseWith(405, "this address is for reading, or for the form of the page");
     answer.headers.emplace_back("Allow", is_form ? "POST" : "GET, HEAD");
     co_return answer;
   }
@@ -220,11 +221,11 @@ asio::awaitable<HttpAnswer> Site::Answer(HttpRequest request) {
   for (const Route& route : Routes()) {
     if (target->path == route.path) co_return co_await AnswerVerb(*target, route);
   }
-  co_return Refuse(404, "nothing is here; the page is at /");
+  co_return RefuseWith(404, "nothing is here; the page is at /");
 }
 
 asio::awaitable<HttpAnswer> Site::LogIn(HttpRequest request) {
-  if (!IsOwnOrigin(request)) co_return Refuse(403, "the form of another site");
+  if (!IsOwnOrigin(request)) co_return RefuseWith(403, "the form of another site");
   const std::optional<Fields> form = ParseFields(request.body);
   const auto at = form ? form->find("token") : Fields::const_iterator();
   if (!form || at == form->end() || !IsSame(at->second, token_)) {
@@ -248,7 +249,7 @@ asio::awaitable<HttpAnswer> Site::LogIn(HttpRequest request) {
 }
 
 HttpAnswer Site::LogOut(const HttpRequest& request) {
-  if (!IsOwnOrigin(request)) return Refuse(403, "the form of another site");
+  if (!IsOwnOrigin(request)) return RefuseWith(403, "the form of another site");
   logins_.Remove(CookieOf(request.cookie, cookie_));
   const std::string cookie = fmt::format("{}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0", cookie_);
   return {.status = 303, .body = "", .headers = {{"Location", "/"}, {"Set-Cookie", cookie}}};

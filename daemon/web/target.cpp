@@ -16,7 +16,7 @@ int HexOf(char c) {
   return -1;
 }
 
-std::optional<std::string> Decode(std::string_view text, bool plus_is_blank) {
+std::optional<std::string> PercentDecoded(std::string_view text, bool plus_is_blank) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     char c = text[i];
@@ -45,8 +45,8 @@ std::optional<Fields> ParseFields(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (field.empty()) continue;
     const size_t equals = std::min(field.find('='), field.size());
-    auto name = Decode(field.substr(0, equals), true);
-    auto value = Decode(field.substr(std::min(equals + 1, field.size())), true);
+    auto name = PercentDecoded(field.substr(0, equals), true);
+    auto value = PercentDecoded(field.substr(std::min(equals + 1, field.size())), true);
     if (!name || !value || fields.size() == kFieldsMax) return std::nullopt;
     if (!fields.emplace(std::move(*name), std::move(*value)).second) return std::nullopt;
   }
@@ -56,7 +56,7 @@ std::optional<Fields> ParseFields(std::string_view text) {
 std::optional<Target> ParseTarget(std::string_view text) {
   if (!text.starts_with('/')) return std::nullopt;
   const size_t question = std::min(text.find('?'), text.size());
-  auto path = Decode(text.substr(0, question), false);
+  auto path = PercentDecoded(text.substr(0, question), false);
   auto query = ParseFields(text.substr(std::min(question + 1, text.size())));
   if (!path || !query) return std::nullopt;
   return Target{std::move(*path), std::move(*query)};

@@ -47,10 +47,10 @@ using tcp = asio::ip::tcp;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr auto kAgainAfter = std::chrono::seconds(5);
-constexpr auto kAcceptAgainAfter = std::chrono::milliseconds(100);
+constexpr auto kAcceptWait = std::chrono::milliseconds(100);
 constexpr auto kLingerFor = std::chrono::seconds(1);
 constexpr size_t kLingerBytesMax = 256 << 10;
-constexpr size_t kReadBytes = 4096;
+constexpr size_t kHeadReadBytes = 4096;
 
 struct Connection {
   Connection(asio::io_context& io, size_t bytes_max) : stream(io), buffer(bytes_max) {}
@@ -221,7 +221,7 @@ asio::awaitable<void> WebServer::State::Accept() {
   std::function<void(proto::UniqueFd)> welcome = [this](proto::UniqueFd fd) { Welcome(std::move(fd)); };
   // No descriptor is left: clients of the daemon come first.
   std::function<void(int)> refused = [](int) {};
-  co_await AcceptAll(acceptor, kAcceptAgainAfter, std::move(welcome), std::move(refused));
+  co_await AcceptAll(acceptor, kAcceptWait, std::move(welcome), std::move(refused));
 }
 
 asio::awaitable<void> WebServer::State::Sample() {
@@ -238,7 +238,7 @@ void WebServer::State::Welcome(proto::UniqueFd fd) {
   if (!MakeRoom()) return;
   const Config& config = core.config;
   auto connection =
-      std::make_shared<Connection>(io, config.web_header_bytes_max + config.web_body_bytes_max + kReadBytes);
+      std::make_shared<Connection>(io, config.web_header_bytes_max + config.web_body_bytes_max + kHeadReadBytes);
   boost::system::error_code error;
   tcp::socket& socket = connection->stream.socket();
   socket.assign(wanted.protocol(), fd.get(), error);
@@ -289,7 +289,7 @@ asio::awaitable<bool> WebServer::State::ServeOne(Connection& connection) {
       stream.expires_after(std::chrono::seconds(config.web_idle_s_max));
     else
       stream.expires_never();
-    const auto room = connection.buffer.prepare(kReadBytes);
+    const auto room = connection.buffer.prepare(kHeadReadBytes);
     const size_t got = co_await stream.async_read_some(room, token);
     if (error) co_return false;
     connection.buffer.commit(got);
@@ -347,7 +347,7 @@ asio::awaitable<void> WebServer::State::Part(Connection& connection) {
   auto token = asio::redirect_error(asio::use_awaitable, error);
   connection.stream.socket().shutdown(tcp::socket::shutdown_send, error);
   connection.stream.expires_after(kLingerFor);
-  std::array<char, kReadBytes> piece;
+  std::array<char, kHeadReadBytes> piece;
   const auto room = asio::buffer(piece);
   for (size_t all = 0; !error && all < kLingerBytesMax;) {
     all += co_await connection.stream.async_read_some(room, token);
