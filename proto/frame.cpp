@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "proto/memory_file.h"
 
@@ -18,6 +20,7 @@ namespace {
 
 constexpr size_t kBodyRoomBytes = 64 << 10;
 constexpr int kSeals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
+constexpr std::chrono::milliseconds kSealPauseMax{256};  // half a second in all
 
 Error SystemError(Code code, const char* what) { return Error(code, std::string(what) + ": " + std::strerror(errno)); }
 
@@ -216,8 +219,13 @@ Result<UniqueFd> MakeMemory(const char* name, uint64_t bytes) {
 }
 
 Status SealMemory(int fd) {
-  if (fcntl(fd, F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) return SystemError(Code::kInternal, "seal a memory file");
-  return {};
+  // A file is busy while somebody can write to a page of it, and the kernel counts everyone who holds one: its own
+  // moving of pages where memory is in pieces, and a child that was forked before a mapping was gone, until its exec.
+  for (std::chrono::milliseconds pause{1};; pause *= 2) {
+    if (fcntl(fd, F_ADD_SEALS, kSeals | F_SEAL_SEAL) == 0) return {};
+    if (errno != EBUSY || pause > kSealPauseMax) return SystemError(Code::kInternal, "seal a memory file");
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 Status AppendToMemory(int fd, Bytes bytes) {

@@ -67,7 +67,8 @@ Result<Frame> ReceiveFrame(int socket, Deadline deadline, uint32_t bytes_max = k
 
 /// A memory file of `bytes` zeros, to be filled and then sealed. kExhausted: memory or descriptors.
 Result<UniqueFd> MakeMemory(const char* name, uint64_t bytes);
-/// Nobody writes, grows or shrinks it from here on. kInternal while it is mapped for writing.
+/// Nobody writes, grows or shrinks it from here on. kInternal where somebody maps it for writing, or its pages are in
+/// use, for half a second more.
 Status SealMemory(int fd);
 /// Writes on where the last ended. kExhausted: memory.
 Status AppendToMemory(int fd, Bytes bytes);

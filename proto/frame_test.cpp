@@ -227,6 +227,23 @@ TEST(SealedMemory, HoldsTheBytesAndCannotBeChanged) {
   EXPECT_TRUE(MakeSealedMemory("empty", {}));
 }
 
+TEST(SealedMemory, WaitsForWhoeverCanStillWrite) {
+  const Result<UniqueFd> fd = MakeMemory("busy", 4096);
+  ASSERT_TRUE(fd) << fd.error().ToText();
+  void* const pages = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd->get(), 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  const Status busy = SealMemory(fd->get());
+  EXPECT_EQ(busy.error().code(), Code::kInternal) << "somebody writes to it for good";
+  std::thread writer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ::munmap(pages, 4096);
+  });
+  const Status sealed = SealMemory(fd->get());
+  writer.join();
+  EXPECT_TRUE(sealed) << sealed.error().ToText();
+  EXPECT_TRUE(CheckSealed(fd->get()));
+}
+
 TEST(SealedMemory, CheckRefusesEveryWeakerSeal) {
   const UniqueFd plain(::memfd_create("plain", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_EQ(CheckSealed(plain.get()).error().code(), Code::kIncompatible);
