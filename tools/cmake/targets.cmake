@@ -11,7 +11,7 @@ else()
   list(APPEND INGOT_WARNINGS -Wno-deprecated-declarations -Wthread-safety)
 endif()
 
-# Where most of a compile is headers (PyTorch's, LLVM's, Asio's), the sources of a target are compiled
+# Most of a compile is headers (PyTorch's, LLVM's, Asio's, GoogleTest's), so that sources of a target are compiled
 # together in bundles; names in their unnamed namespaces then differ. CMake's own unity builds name
 # sources by absolute paths, which no other clone finds in ccache; bundles name them from the root.
 set(INGOT_BUNDLE_SOURCES 10 CACHE STRING "Sources compiled together at most; 1: each alone")
