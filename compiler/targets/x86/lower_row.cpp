@@ -170,7 +170,7 @@ void KernelLowering::FetchAhead(const Contract& c, const Line& right, size_t lan
     const int64_t ahead = BytesAhead(c, load, lane);
     for (int64_t byte = 0; byte < count * c.step * size; byte += kCacheLine) {
       Value* line = code_.CreateConstGEP1_64(code_.getInt8Ty(), at, static_cast<uint64_t>(ahead + byte));
-      code_.Prefetch(line, Builder::Keep::kNot);
+      code_.Prefetch(line, unit_.fetches_by_second_cache ? Builder::Keep::kSecondCache : Builder::Keep::kNot);
     }
   }
 }

@@ -16,6 +16,7 @@ struct VectorUnit {
   bool dots_i16 = false;            ///< The same of i16 by one instruction instead of two (AVX512_VNNI).
   bool tiles_bf16 = false;          ///< Tile registers that multiply bf16 (AMX_TILE, AMX_BF16).
   bool tiles_i8 = false;            ///< The same of 8 bit integers (AMX_TILE, AMX_INT8).
+  bool fetches_by_second_cache = false;  ///< More lines are under way at once where they go to the second cache first.
   const TileFunctions* tile_functions = nullptr;  ///< Stand for their instructions; null: those themselves.
 };
 
