@@ -601,5 +601,23 @@ TEST(Contraction, AddsUpIntegersExactly) {
   }
 }
 
+/// A row of weights is asked for by way of the second cache where the processor's making says so, and nowhere else.
+TEST(Contraction, FetchesWeightsAsTheProcessorReadsThemFastest) {
+  const auto kernel = loop::Parse(TextOf({"", DType::kF32, DType::kF32, DType::kF32, DType::kF32, true}));
+  ASSERT_TRUE(kernel) << kernel.error().ToText();
+  const Dim sizes[] = {Dim(1), Dim(1), Dim(512), Dim(1024)};
+  const loop::Kernel row = loop::Substitute(*kernel, sizes);
+  for (const bool by_second : {false, true}) {
+    const TargetSpec spec{"x86-64-v4",
+                          by_second ? std::vector<std::string>{"avx512_fp16"} : std::vector<std::string>{}};
+    const auto target = Target::Make(spec);
+    ASSERT_TRUE(target) << target.error().ToText();
+    const auto text = (*target)->Text(row, (*target)->BestSchedule(row), /*is_machine=*/true);
+    ASSERT_TRUE(text) << text.error().ToText();
+    EXPECT_EQ(text->find("prefetchnta") == std::string::npos, by_second);
+    EXPECT_EQ(text->find("prefetcht1") != std::string::npos, by_second);
+  }
+}
+
 }  // namespace
 }  // namespace ingot::compiler
