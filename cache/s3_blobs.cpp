@@ -21,10 +21,8 @@ constexpr std::string_view kBytesField = "x-amz-meta-ingot-bytes";
 constexpr std::string_view kPackingField = "x-amz-meta-ingot-packing";
 constexpr std::string_view kCostField = "x-amz-meta-ingot-cost-s";
 constexpr size_t kPartsMax = 10'000;
-constexpr size_t kListBytesMax = 4u << 20;
 /// So many digests of one shard (1/256 of all) are worth a listing.
 constexpr size_t kListedMin = 16;
-constexpr size_t kNamesOnAPage = 1000;
 
 std::optional<uint64_t> NumberOf(std::string_view text) {
   uint64_t value = 0;
@@ -535,7 +533,7 @@ Task<bool> S3Blobs::ListShard(std::vector<std::pair<Digest, size_t>> wanted, std
   size_t next = 0;
   // Each page replaces the questions that it answers: no more pages than questions.
   for (size_t page = 0; page * 2 < wanted.size(); ++page) {
-    CO_TRY_ASSIGN(const S3Listing listing, co_await client_->List(shard, after, kNamesOnAPage, until));
+    CO_TRY_ASSIGN(const S3Listing listing, co_await client_->List(shard, after, kS3NamesOnAPage, until));
     for (const S3Listing::Row& row : listing.rows) {
       after = row.key;
       while (next < wanted.size() && KeyOf(wanted[next].first) < row.key) ++next;
@@ -628,7 +626,7 @@ Task<size_t> S3Blobs::SweepUploads(Until until) {
     S3Request list;
     // Canonical order is by name: key-marker, max-uploads, prefix, upload-id-marker, uploads.
     list.query = markers.empty() ? fmt::format("prefix={}&uploads=", EncodeForUrl(prefix, false)) : markers;
-    list.answer_bytes_max = kListBytesMax;
+    list.answer_bytes_max = kS3ListBytesMax;
     CO_TRY_ASSIGN(const HttpResponse response, co_await client_->Send(list, until));
     if (!response.head.is_success()) co_return client_->ErrorOf(list, response);
     CO_TRY_ASSIGN(const XmlElement xml, ParseXml(AsText(response.body)));

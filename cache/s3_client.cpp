@@ -18,8 +18,6 @@
 namespace ingot::cache {
 namespace {
 
-constexpr size_t kAnswerBytesMax = 4u << 20;
-constexpr size_t kNamesAsked = 1000;
 constexpr std::chrono::seconds kUnheardMax{10};
 
 bool IsUnreserved(char c) {
@@ -315,9 +313,9 @@ Task<S3Listing> S3Client::List(std::string prefix, std::string after, size_t lim
   S3Request asked;
   // In the order of names, which the signature wants.
   asked.query =
-      fmt::format("list-type=2&max-keys={}&prefix={}&start-after={}", std::clamp<size_t>(limit, 1, kNamesAsked),
+      fmt::format("list-type=2&max-keys={}&prefix={}&start-after={}", std::clamp<size_t>(limit, 1, kS3NamesOnAPage),
                   EncodeForUrl(prefix, false), EncodeForUrl(after.empty() ? prefix : after, false));
-  asked.answer_bytes_max = kAnswerBytesMax;
+  asked.answer_bytes_max = kS3ListBytesMax;
   CO_TRY_ASSIGN(const HttpResponse response, co_await Send(asked, until));
   if (!response.head.is_success()) co_return ErrorOf(asked, response);
   const Result<XmlElement> xml = ParseXml(AsText(response.body));

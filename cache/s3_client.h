@@ -18,6 +18,10 @@
 
 namespace ingot::cache {
 
+/// Of one answer that lists objects: S3's own limit of names, and room for their XML.
+constexpr size_t kS3NamesOnAPage = 1000;
+constexpr size_t kS3ListBytesMax = 4u << 20;
+
 /// How a store is reached, and the limits of what is kept there.
 struct S3Options {
   /// "https://s3.eu-central-1.amazonaws.com", "http://127.0.0.1:9000".

@@ -44,12 +44,6 @@ class RecordTest : public ServerTest {
   Digest graph_key_;
 };
 
-std::string ReadAll(const proto::UniqueFd& file) {
-  char text[256] = {};
-  const ssize_t got = pread(file.get(), text, sizeof text, 0);
-  return std::string(text, got < 0 ? 0 : static_cast<size_t>(got));
-}
-
 TEST_F(RecordTest, KeepsWhatIsServedInMemoryWhenAllAreListed) {
   connection_.reset();
   StopServer();

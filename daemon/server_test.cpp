@@ -17,12 +17,6 @@ using nlohmann::json;
 using proto::Outcome;
 using proto::VariantKind;
 
-std::string WholeFile(const proto::UniqueFd& file) {
-  char text[256] = {};
-  const ssize_t got = pread(file.get(), text, sizeof text, 0);
-  return std::string(text, got < 0 ? 0 : static_cast<size_t>(got));
-}
-
 TEST_F(ServerTest, CompilesAMissAndServesItAfterwards) {
   const auto connection = Connect();
   auto miss = connection->Lookup(*MakeKey("f"));
@@ -33,7 +27,7 @@ TEST_F(ServerTest, CompilesAMissAndServesItAfterwards) {
   auto compiled = connection->Compile(MakeCompile("f", "graph f 4"));
   ASSERT_TRUE(compiled) << compiled.error().ToText();
   EXPECT_EQ(compiled->reply.outcome, Outcome::Compiled);
-  EXPECT_EQ(WholeFile(compiled->file), "artifact of graph f 4");
+  EXPECT_EQ(ReadAll(compiled->file), "artifact of graph f 4");
   EXPECT_TRUE(proto::CheckSealed(compiled->file.get()));
 
   for (int i = 0; i < 3; ++i) {
@@ -41,7 +35,7 @@ TEST_F(ServerTest, CompilesAMissAndServesItAfterwards) {
     ASSERT_TRUE(hit);
     ASSERT_TRUE(hit->reply.found);
     ASSERT_EQ(hit->reply.variants.size(), 1u);
-    EXPECT_EQ(WholeFile(hit->files.at(0)), "artifact of graph f 4");
+    EXPECT_EQ(ReadAll(hit->files.at(0)), "artifact of graph f 4");
     EXPECT_EQ(hit->reply.entry_low, miss->reply.entry_low);
   }
   EXPECT_EQ(Count(Counter::compiles), 1u);
@@ -51,7 +45,7 @@ TEST_F(ServerTest, CompilesAMissAndServesItAfterwards) {
   const Digest digest{compiled->reply.variant->artifact_low, compiled->reply.variant->artifact_high};
   auto fetched = connection->Fetch(digest);
   ASSERT_TRUE(fetched) << fetched.error().ToText();
-  EXPECT_EQ(WholeFile(*fetched), "artifact of graph f 4");
+  EXPECT_EQ(ReadAll(*fetched), "artifact of graph f 4");
   EXPECT_EQ(connection->Fetch({1, 2}).error().code(), Code::kNotFound);
 }
 
@@ -76,7 +70,7 @@ TEST_F(ServerTest, CompilesOnceForManyClientsOfOneKey) {
     clients.emplace_back([this, &served] {
       const auto connection = Connect();
       auto answer = connection->Compile(MakeCompile("f", "graph f 4"));
-      if (answer && WholeFile(answer->file) == "artifact of graph f 4") ++served;
+      if (answer && ReadAll(answer->file) == "artifact of graph f 4") ++served;
     });
   }
   for (std::thread& client : clients) client.join();
@@ -104,7 +98,7 @@ TEST_F(ServerTest, ProvesSizesOfATemplateAlsoAfterARestart) {
   EXPECT_EQ(second->reply.outcome, Outcome::Compiled);
   EXPECT_EQ(second->reply.variant->kind, VariantKind::Template);
   EXPECT_EQ(second->reply.variant->proven, (std::vector<int64_t>{4, 8}));
-  EXPECT_EQ(WholeFile(second->file), "artifact of template f");
+  EXPECT_EQ(ReadAll(second->file), "artifact of template f");
   auto third = connection->Compile(MakeCompile("f", "graph f 16"));
   EXPECT_EQ(third->reply.outcome, Outcome::Proven);
   EXPECT_EQ(third->reply.variant->proven, (std::vector<int64_t>{4, 8, 16}));
@@ -187,20 +181,20 @@ TEST_F(ServerTest, SpecializesATemplateForItsGears) {
   EXPECT_EQ(made->reply.outcome, Outcome::Compiled);
   EXPECT_EQ(made->reply.variant->kind, VariantKind::Template);
   EXPECT_EQ(made->reply.variant->proven, (std::vector<int64_t>{4, 8}));  // A gear is not proved by being one.
-  EXPECT_EQ(WholeFile(made->file), "artifact of template f for 4 8 16");
+  EXPECT_EQ(ReadAll(made->file), "artifact of template f for 4 8 16");
   // The same gears, however they are listed, are the same compile.
   EXPECT_EQ(connection->Compile(MakeGeared("f", 4, {8, 16, 4}))->reply.outcome, Outcome::GraphHit);
   EXPECT_EQ(compilers_->started(), 3u);
   const auto proven = connection->Compile(MakeCompile("f", "graph f 16"));
   EXPECT_EQ(proven->reply.outcome, Outcome::Proven);
-  EXPECT_EQ(WholeFile(proven->file), "artifact of template f for 4 8 16");
+  EXPECT_EQ(ReadAll(proven->file), "artifact of template f for 4 8 16");
   StopServer();
   StartServer();
   connection = Connect();
   const auto found = connection->Lookup(*MakeKey("f"));
   ASSERT_TRUE(found);
   ASSERT_EQ(found->reply.variants.size(), 2u);
-  EXPECT_EQ(WholeFile(found->files.at(1)), "artifact of template f for 4 8 16");
+  EXPECT_EQ(ReadAll(found->files.at(1)), "artifact of template f for 4 8 16");
   EXPECT_EQ(json::parse(*connection->Query("verify", R"({"recompile":true})"))["problems"], json::array());
 }
 
@@ -215,7 +209,7 @@ TEST_F(ServerTest, KeepsTheGeneralCodeWhereGearsFail) {
   }
   EXPECT_EQ(compilers_->started(), 3u);  // The failure is remembered.
   const auto found = connection->Lookup(*MakeKey("ungeared"));
-  EXPECT_EQ(WholeFile(found->files.at(1)), "artifact of template ungeared");
+  EXPECT_EQ(ReadAll(found->files.at(1)), "artifact of template ungeared");
   EXPECT_EQ(connection->Compile(MakeCompile("ungeared", "graph ungeared 16"))->reply.outcome, Outcome::Proven);
   const json entry = json::parse(*connection->Query("inspect", R"({"key":"ungeared"})"));
   EXPECT_FALSE(entry.contains("failure")) << entry.dump();
@@ -283,7 +277,7 @@ TEST_F(ServerTest, CompilesTheExactGraphWhenTheTemplateFails) {
   auto second = connection->Compile(MakeCompile("f", "graph halfbad 8"));
   ASSERT_TRUE(second) << second.error().ToText();
   EXPECT_EQ(second->reply.variant->kind, VariantKind::Exact);
-  EXPECT_EQ(WholeFile(second->file), "artifact of graph halfbad 8");
+  EXPECT_EQ(ReadAll(second->file), "artifact of graph halfbad 8");
 }
 
 // Kernels may ask more of sizes than the program does; such a template would never serve the recorded call.
@@ -294,7 +288,7 @@ TEST_F(ServerTest, CompilesTheExactGraphWhenTheTemplateDoesNotTakeItsSizes) {
   ASSERT_TRUE(second) << second.error().ToText();
   EXPECT_EQ(compilers_->started(), 3u);
   EXPECT_EQ(second->reply.variant->kind, VariantKind::Exact);
-  EXPECT_EQ(WholeFile(second->file), "artifact of graph from8 8");
+  EXPECT_EQ(ReadAll(second->file), "artifact of graph from8 8");
 }
 
 TEST_F(ServerTest, ProvesNoSizeThatTheTemplateDoesNotTake) {
@@ -307,7 +301,7 @@ TEST_F(ServerTest, ProvesNoSizeThatTheTemplateDoesNotTake) {
   const auto small = connection->Compile(MakeCompile("f", "graph from8 4"));
   ASSERT_TRUE(small) << small.error().ToText();
   EXPECT_EQ(small->reply.variant->kind, VariantKind::Exact);
-  EXPECT_EQ(WholeFile(small->file), "artifact of graph from8 4");
+  EXPECT_EQ(ReadAll(small->file), "artifact of graph from8 4");
   const auto found = connection->Lookup(*MakeKey("f"));
   ASSERT_EQ(found->reply.variants.size(), 3u);
   EXPECT_EQ(found->reply.variants[1]->proven, (std::vector<int64_t>{8, 16, 9}));

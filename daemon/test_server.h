@@ -36,6 +36,13 @@ class TestDir {
   std::string path_;
 };
 
+/// What a small file holds.
+inline std::string ReadAll(const proto::UniqueFd& file) {
+  char text[256] = {};
+  const ssize_t got = pread(file.get(), text, sizeof text, 0);
+  return std::string(text, got < 0 ? 0 : static_cast<size_t>(got));
+}
+
 /// A component with one item.
 inline std::unique_ptr<proto::ComponentT> MakeComponent(const std::string& name, const std::string& item,
                                                         const std::string& text) {

@@ -16,6 +16,9 @@ using Results = std::vector<ExprId>;
 
 struct Rule;
 
+/// The index along a dim of what an expression is over.
+inline Affine Along(size_t dim) { return Affine::Var(static_cast<uint16_t>(dim)); }
+
 /// Elements of a tensor that integer tensors name: x[index, ...] as an expression over the sizes that this has.
 struct Indexed {
   Dims sizes;

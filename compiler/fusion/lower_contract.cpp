@@ -6,8 +6,6 @@ namespace {
 
 using Op = ScalarOp;
 
-Affine At(size_t dim) { return Affine::Var(static_cast<uint16_t>(dim)); }
-
 enum class Bytes : uint8_t { kAreIntegers, kAreWeights };
 
 /// A product of matrices, where vectors can run along its depth or its columns.
@@ -49,10 +47,10 @@ Results Linear(const Rule& r) {
   if (!x || !w || w->rank() != 2 || x->rank() == 0) return {};
   const size_t rank = r.result().rank();
   Coords left;
-  for (size_t k = 0; k + 1 < rank; ++k) left.push_back(At(k));
+  for (size_t k = 0; k + 1 < rank; ++k) left.push_back(Along(k));
   const uint16_t depth = r.pool.DepthVar(w->sizes[1]);
   left.push_back(Affine::Var(depth));
-  const ExprId product = Product(r, 0, 1, depth, std::move(left), {At(rank - 1), Affine::Var(depth)});
+  const ExprId product = Product(r, 0, 1, depth, std::move(left), {Along(rank - 1), Affine::Var(depth)});
   if (r.call.IsNone(2)) return {product};
   return {r.pool.Map(Op::kAdd, {product, r.Operand(2, ComputeType(r.result().dtype))})};
 }
@@ -63,7 +61,7 @@ Results WeightInt8(const Rule& r) {
   if (!x || !w || x->rank() != 2 || w->rank() != 2 || w->dtype != DType::kI8) return {};
   const uint16_t depth = r.pool.DepthVar(w->sizes[1]);
   const ExprId product =
-      Product(r, 0, 1, depth, {At(0), Affine::Var(depth)}, {At(1), Affine::Var(depth)}, Bytes::kAreWeights);
+      Product(r, 0, 1, depth, {Along(0), Affine::Var(depth)}, {Along(1), Affine::Var(depth)}, Bytes::kAreWeights);
   return {r.pool.Map(Op::kMul, {product, r.Operand(2, ComputeType(r.result().dtype))})};
 }
 
@@ -79,10 +77,10 @@ ExprId MatrixProduct(const Rule& r, size_t left) {
     Coords map;
     for (size_t k = 0; k + 2 < type.rank(); ++k) {
       // A batch of one goes with every other.
-      map.push_back(type.sizes[k].is_one() ? Affine() : At(rank - type.rank() + k));
+      map.push_back(type.sizes[k].is_one() ? Affine() : Along(rank - type.rank() + k));
     }
-    map.push_back(is_left ? At(rank - 2) : Affine::Var(depth));
-    map.push_back(is_left ? Affine::Var(depth) : At(rank - 1));
+    map.push_back(is_left ? Along(rank - 2) : Affine::Var(depth));
+    map.push_back(is_left ? Affine::Var(depth) : Along(rank - 1));
     return map;
   };
   return Product(r, left, left + 1, depth, map_of(*a, true), map_of(*b, false));

@@ -13,8 +13,6 @@ namespace {
 
 using Op = ScalarOp;
 
-Affine Along(size_t dim) { return Affine::Var(static_cast<uint16_t>(dim)); }
-
 bool HasChannelsLast(const Type& type) { return type.sizes[1].is_one() || type.strides[1].is_one(); }
 
 /// What of it lies in the image: as pooling walks.

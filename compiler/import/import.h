@@ -10,6 +10,9 @@
 
 namespace ingot::compiler {
 
+/// Sizes of inputs that one template has as symbols, at most.
+constexpr size_t kSymbolsMax = 64;
+
 /// Makes a verified Graph from recording bytes (proto/graph.fbs; untrusted).
 ///
 /// Inputs of the graph are the recording's sources, in order. In-place operations become their

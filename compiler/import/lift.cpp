@@ -35,8 +35,6 @@ bool HasOwnSizes(std::string_view op) {
   return own.contains(op);
 }
 
-Error CorruptRecording(std::string what) { return Error(Code::kCorrupt, "recording: " + std::move(what)); }
-
 bool IsConst(const Type& type) {
   const auto is_const = [](const Dim& dim) { return dim.is_const(); };
   return std::ranges::all_of(type.sizes, is_const) && std::ranges::all_of(type.strides, is_const);

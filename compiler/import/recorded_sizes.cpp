@@ -12,8 +12,6 @@ namespace {
 
 constexpr size_t kTermsMax = 64;
 
-Error CorruptSizes(std::string what) { return Error(Code::kCorrupt, "recording: " + std::move(what)); }
-
 uint64_t Place(uint64_t step, uint64_t arg, uint64_t index) { return step << 32 | arg << 16 | index; }
 
 size_t SizeDegree(const Dim& dim) {
@@ -32,7 +30,7 @@ Status RecordedSizes::Read() {
     const proto::SizedInt& sized = *ints->Get(static_cast<uint32_t>(i));
     if (sized.step() >= recording_.step_count() || sized.arg() > 0xFFFF || sized.index() > 0xFFFF ||
         sized.expr() >= expr_count)
-      return CorruptSizes("an integer of no step");
+      return CorruptRecording("an integer of no step");
     exprs_[Place(sized.step(), sized.arg(), sized.index())] = sized.expr();
   }
   return {};
@@ -48,7 +46,7 @@ Result<std::optional<Dim>> RecordedSizes::IntAt(size_t step, size_t arg, size_t 
 
 Result<Dim> RecordedSizes::TermAt(uint32_t index) {
   const auto* exprs = recording_.root().size_exprs();
-  if (exprs == nullptr || index >= exprs->size()) return CorruptSizes("a size that is not there");
+  if (exprs == nullptr || index >= exprs->size()) return CorruptRecording("a size that is not there");
   // Each entry names earlier ones only, so that filling up ends.
   while (terms_.size() <= index) {
     TRY_ASSIGN(Dim term, MakeTerm(*exprs->Get(static_cast<uint32_t>(terms_.size())), terms_.size()));
@@ -62,9 +60,9 @@ Result<Dim> RecordedSizes::MakeTerm(const proto::SizeExpr& expr, size_t own) {
   const auto op = expr.op();
   if (op == Op::Number) return Dim(expr.a());
   if (op == Op::Size || op == Op::Stride || op == Op::Elements || op == Op::IsContiguous) return TensorTerm(expr);
-  if (op > Op::Max) return CorruptSizes("a size made in an unknown way");
+  if (op > Op::Max) return CorruptRecording("a size made in an unknown way");
   if (expr.a() < 0 || expr.b() < 0 || static_cast<uint64_t>(expr.a()) >= own || static_cast<uint64_t>(expr.b()) >= own)
-    return CorruptSizes("a size made of later ones");
+    return CorruptRecording("a size made of later ones");
   const Dim a = terms_[static_cast<size_t>(expr.a())], b = terms_[static_cast<size_t>(expr.b())];
   if (op == Op::Add || op == Op::Sub || op == Op::Mul) {
     return Short(op == Op::Add ? a + b : op == Op::Sub ? a - b : a * b, a, b);
@@ -73,7 +71,7 @@ Result<Dim> RecordedSizes::MakeTerm(const proto::SizeExpr& expr, size_t own) {
   if (op == Op::Min || op == Op::Max) {
     return sizes_.Extreme(op == Op::Min ? guards::Atom::Kind::kMin : guards::Atom::Kind::kMax, a, b);
   }
-  if (y == 0) return CorruptSizes("a size divided by zero");
+  if (y == 0) return CorruptRecording("a size divided by zero");
   if (const auto exact = a.DivideExactly(b)) return Short(op == Op::FloorDiv ? *exact : Dim(0), a, b);
   if (const auto quotient = y > 0 ? FloorQuotient(a, b) : std::nullopt) {
     return Short(op == Op::FloorDiv ? *quotient : a - *quotient * b, a, b);
@@ -96,12 +94,12 @@ void RecordedSizes::FixBoth(const Dim& a, const Dim& b, const std::string& why) 
 Result<Dim> RecordedSizes::TensorTerm(const proto::SizeExpr& expr) {
   using Op = proto::SizeOp;
   if (expr.a() < 0 || static_cast<uint64_t>(expr.a()) >= imported_.value_of.size())
-    return CorruptSizes("a size of no value");
+    return CorruptRecording("a size of no value");
   const size_t id = static_cast<size_t>(expr.a());
   const Type& exact = recording_.meta(static_cast<uint32_t>(id)).type;
   const bool has_dim = expr.op() == Op::Size || expr.op() == Op::Stride;
   if (has_dim && (expr.b() < 0 || static_cast<uint64_t>(expr.b()) >= exact.rank()))
-    return CorruptSizes("a size of a dim that is not there");
+    return CorruptRecording("a size of a dim that is not there");
   const size_t dim = static_cast<size_t>(expr.b());
   const ValueId value = imported_.value_of[id];
   // A value without a node has the sizes of what it was made of: nobody has followed them.
@@ -144,9 +142,9 @@ Status RecordedSizes::NoteGuards() {
       case proto::SizeRelation::NotEqual: holds = sizes_.NotEqual(left, right); break;
       case proto::SizeRelation::Less: holds = sizes_.AtLeastZero(right - left - Dim(1)); break;
       case proto::SizeRelation::LessOrEqual: holds = sizes_.AtLeastZero(right - left); break;
-      default: return CorruptSizes("an unknown relation of sizes");
+      default: return CorruptRecording("an unknown relation of sizes");
     }
-    if (!holds) return CorruptSizes("sizes contradict what was asked of them");
+    if (!holds) return CorruptRecording("sizes contradict what was asked of them");
   }
   return {};
 }

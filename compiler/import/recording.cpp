@@ -15,8 +15,6 @@ constexpr size_t kRankMax = 64;
 /// times over, but must not unfold into more than a reader can hold.
 constexpr uint64_t kUnfoldFactor = 64;
 
-Error Corrupt(std::string message) { return Error(Code::kCorrupt, "recording: " + std::move(message)); }
-
 /// Range of bytes the elements lie in; false on overflow or negative strides.
 bool FindExtent(Meta& meta) {
   int64_t last = meta.offset;
@@ -40,9 +38,11 @@ bool FindExtent(Meta& meta) {
 
 }  // namespace
 
+Error CorruptRecording(std::string what) { return Error(Code::kCorrupt, "recording: " + std::move(what)); }
+
 Result<Recording> Recording::Open(Bytes bytes) {
   if (bytes.size() < 8 || bytes.size() > kRecordingBytesMax) {
-    return Corrupt(fmt::format("{} bytes, expected 8 to {}", bytes.size(), kRecordingBytesMax));
+    return CorruptRecording(fmt::format("{} bytes, expected 8 to {}", bytes.size(), kRecordingBytesMax));
   }
   Recording recording;
   // Messages embed recordings at any address; 8-byte fields need an aligned one.
@@ -52,14 +52,14 @@ Result<Recording> Recording::Open(Bytes bytes) {
   }
   recording.root_ = proto::ReadMessage<proto::Recording>(
       bytes, {.identifier = proto::RecordingIdentifier(), .shares_max = kUnfoldFactor});
-  if (recording.root_ == nullptr) return Corrupt("bytes do not verify as INGR");
+  if (recording.root_ == nullptr) return CorruptRecording("bytes do not verify as INGR");
   recording.budget_bytes_ = bytes.size() * kUnfoldFactor;
   TRY(recording.ReadMetas());
   return recording;
 }
 
 Status Recording::Spend(uint64_t bytes) {
-  if (bytes > budget_bytes_) return Corrupt("shared parts unfold beyond all measure");
+  if (bytes > budget_bytes_) return CorruptRecording("shared parts unfold beyond all measure");
   budget_bytes_ -= bytes;
   return {};
 }
@@ -71,7 +71,7 @@ Status Recording::ReadMetas() {
     const size_t rank = tensor->sizes() ? tensor->sizes()->size() : 0;
     const size_t strides = tensor->strides() ? tensor->strides()->size() : 0;
     if (rank != strides || rank > kRankMax) {
-      return Corrupt(fmt::format("value {} has {} sizes and {} strides", id, rank, strides));
+      return CorruptRecording(fmt::format("value {} has {} sizes and {} strides", id, rank, strides));
     }
     TRY(Spend(16 * rank + 16));
     Meta meta;
@@ -79,14 +79,14 @@ Status Recording::ReadMetas() {
     meta.offset = tensor->offset();
     meta.storage = tensor->storage();
     if (static_cast<size_t>(tensor->dtype()) >= guards::kDTypeCount) {
-      return Corrupt(fmt::format("value {} has an unknown element type", id));
+      return CorruptRecording(fmt::format("value {} has an unknown element type", id));
     }
     for (size_t i = 0; i < rank; ++i) {
       meta.type.sizes.push_back(tensor->sizes()->Get(i));
       meta.type.strides.push_back(tensor->strides()->Get(i));
     }
     if (meta.offset < 0 || !ConstantBytes(meta.type) || !FindExtent(meta)) {
-      return Corrupt(fmt::format("value {} has impossible sizes, strides or offset", id));
+      return CorruptRecording(fmt::format("value {} has impossible sizes, strides or offset", id));
     }
     metas_.push_back(std::move(meta));
   }
@@ -95,7 +95,7 @@ Status Recording::ReadMetas() {
 
 Result<uint32_t> Recording::CheckId(int64_t id) const {
   if (id < 0 || static_cast<uint64_t>(id) >= metas_.size()) {
-    return Corrupt(fmt::format("value {} of {}", id, metas_.size()));
+    return CorruptRecording(fmt::format("value {} of {}", id, metas_.size()));
   }
   return static_cast<uint32_t>(id);
 }
@@ -107,7 +107,7 @@ Result<Arg> Recording::ReadArg(const proto::Arg& arg) {
   const size_t float_count = floats ? floats->size() : 0;
   TRY(Spend(8 * (int_count + float_count + 1) + (arg.text() ? arg.text()->size() : 0)));
   const auto one = [&]() -> Result<int64_t> {
-    if (int_count != 1) return Corrupt(fmt::format("{} integers where one belongs", int_count));
+    if (int_count != 1) return CorruptRecording(fmt::format("{} integers where one belongs", int_count));
     return ints->Get(0);
   };
   switch (arg.kind()) {
@@ -122,7 +122,7 @@ Result<Arg> Recording::ReadArg(const proto::Arg& arg) {
       TRY_ASSIGN(const int64_t value, one());
       if (arg.number_kind() == 0) return Arg(Number{value != 0});
       if (arg.number_kind() == 1) return Arg(Number{Dim(value)});
-      return Corrupt("number of an unknown kind");
+      return CorruptRecording("number of an unknown kind");
     }
     case proto::ArgKind::Bool: {
       TRY_ASSIGN(const int64_t value, one());
@@ -133,13 +133,13 @@ Result<Arg> Recording::ReadArg(const proto::Arg& arg) {
       return Arg(Dim(value));
     }
     case proto::ArgKind::Float:
-      if (float_count != 1) return Corrupt("a float argument without its value");
+      if (float_count != 1) return CorruptRecording("a float argument without its value");
       return Arg(floats->Get(0));
     case proto::ArgKind::String: return Arg(Name(arg.text() ? arg.text()->str() : ""));
     case proto::ArgKind::DType: {
       TRY_ASSIGN(const int64_t value, one());
       if (value < 0 || value >= static_cast<int64_t>(guards::kDTypeCount)) {
-        return Corrupt(fmt::format("element type {}", value));
+        return CorruptRecording(fmt::format("element type {}", value));
       }
       return Arg(DTypeArg{static_cast<DType>(value)});
     }
@@ -164,7 +164,7 @@ Result<Arg> Recording::ReadArg(const proto::Arg& arg) {
       return Arg(std::move(list));
     }
   }
-  return Corrupt(fmt::format("argument of unknown kind {}", static_cast<int>(arg.kind())));
+  return CorruptRecording(fmt::format("argument of unknown kind {}", static_cast<int>(arg.kind())));
 }
 
 }  // namespace ingot::compiler

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/bytes.h"
@@ -9,6 +10,9 @@
 #include "proto/graph_generated.h"
 
 namespace ingot::compiler {
+
+/// kCorrupt: a recording of which this does not hold.
+Error CorruptRecording(std::string what);
 
 /// What the recording says about one tensor.
 struct Meta {

@@ -8,12 +8,12 @@
 #include <numeric>
 
 #include "base/floored.h"
+#include "compiler/import/import.h"
 #include "guards/bounds.h"
 
 namespace ingot::compiler {
 namespace {
 
-constexpr size_t kSymbolsMax = 64;
 constexpr size_t kFixedMax = 32;
 constexpr size_t kRemaindersMax = 32;
 constexpr int64_t kRemainderModulusMax = int64_t{1} << 20;

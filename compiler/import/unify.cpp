@@ -14,8 +14,6 @@
 namespace ingot::compiler {
 namespace {
 
-constexpr size_t kTemplateSymbolsMax = 64;
-
 Error Differs(std::string what) { return Error(Code::kUnsupported, std::move(what)); }
 
 bool SameBits(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b); }
@@ -41,9 +39,9 @@ class Unifier {
   Unifier(const Graph& a, const Graph& b) : a_(a), b_(b), fitter_(FindSymbols()) {}
 
   Result<Graph> Run() {
-    if (out_.symbols.size() > kTemplateSymbolsMax) {
+    if (out_.symbols.size() > kSymbolsMax) {
       return Differs(
-          fmt::format("{} different input sizes, at most {} can be symbols", out_.symbols.size(), kTemplateSymbolsMax));
+          fmt::format("{} different input sizes, at most {} can be symbols", out_.symbols.size(), kSymbolsMax));
     }
     out_.name = a_.name;
     if (a_.eager_numerics != b_.eager_numerics) return Differs("one rounds as eager does, the other does not");
@@ -83,7 +81,7 @@ class Unifier {
         const int64_t x = a[d].const_value(), y = b[d].const_value();
         bool known = x == y;
         for (size_t s = 0; s < first.size() && !known; ++s) known = first[s] == x && second[s] == y;
-        if (known || out_.symbols.size() > kTemplateSymbolsMax) continue;
+        if (known || out_.symbols.size() > kSymbolsMax) continue;
         first.push_back(x);
         second.push_back(y);
         out_.symbols.push_back({i, d});

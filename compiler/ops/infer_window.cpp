@@ -74,7 +74,7 @@ bool AdaptivelyPooled(const Call& call, bool has_indices, Results& results) {
   return true;
 }
 
-/// WindowCount of two dims of `sizes`, as im2col and col2im walk them; their arguments begin at `at`.
+/// Windows of two dims of `sizes`, as im2col and col2im walk them; their arguments begin at `at`.
 std::optional<Dim> Blocks(const Call& call, size_t at, const Dim& height, const Dim& width) {
   const Dims ones(2, Dim(1));
   const auto kernel = Spatial(call, at, 2, {}), dilation = Spatial(call, at + 1, 2, ones);

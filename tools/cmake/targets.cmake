@@ -71,8 +71,8 @@ set(INGOT_TEST_ENVIRONMENT GTEST_BRIEF=1 GTEST_TOTAL_SHARDS=${INGOT_TEST_SHARDS}
   # A forked child of a test opens stores, which start threads.
   TSAN_OPTIONS=die_after_fork=0:suppressions=${PROJECT_SOURCE_DIR}/tools/sanitizers/tsan.supp)
 
-# ingot_test(name SOURCES a_test.cpp ... LINK dep ...): one test program, whose sources are compiled in bundles. Not
-# optimized: half of a compile of tests was that, and what they test is.
+# ingot_test(name SOURCES a_test.cpp ... LINK dep ...): one test program, whose sources are compiled in bundles. They are
+# not optimized: half of a compile of tests was that. What they test is as the build says.
 function(ingot_test name)
   if(NOT INGOT_TESTS)
     return()
