@@ -57,10 +57,15 @@ struct Schedule {
   std::vector<LoopSchedule> loops;  ///< one for each loop that is no contraction, in the order of the blocks
   int64_t row_tile = 1;  ///< neighbouring points of the last row dims that one task computes
   size_t row_dims = 1;  ///< how many of the last row dims those points are counted over
+  /// So many tasks at most that are neighbours along the rows are computed at once, by a thread that has them all: what
+  /// they share is made for all of them, and each thread still has as many tasks as there are.
+  int64_t tasks_at_once = 1;
   int64_t column_tile = 0;  ///< values of j that one task computes; 0 = all
   std::vector<ContractionSchedule> contractions;  ///< one for each, in the order of the blocks
   std::vector<Id> transposed;  ///< accesses that MayTranspose; a task moves their elements by squares
 
+  /// Rows, at most, that are computed at once.
+  int64_t rows_at_once() const { return row_tile * tasks_at_once; }
   /// Whether tasks are tiles of rows and columns, as in kernels with contractions; otherwise they are rows.
   bool is_tiled() const { return !contractions.empty() || !transposed.empty(); }
   bool operator==(const Schedule&) const = default;

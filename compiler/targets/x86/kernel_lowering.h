@@ -150,6 +150,7 @@ class KernelLowering {
   struct Line;
   struct Factors;
   Value* CeilDiv(Value* value, int64_t by);
+  Value* TogetherOf(Value* left);
   Status LowerTasks(Value* begin, Value* end, llvm::BasicBlock* done);
   Status LowerTask();
   Status LowerBlocksOfTask();
@@ -176,6 +177,7 @@ class KernelLowering {
   void StoreFolded(const Contract& c, std::vector<Value*> sums, Value* row, Value* column, Value* first_k);
   Value* StageOf(llvm::Type* vector);
   void FetchNextColumns(const Contract& c, Value* row, Value* column, Value* first_k, int64_t width);
+  void FetchNextRows(Contract& c, Value* row, Value* first_k, Value* end_k);
   Status StoreStaged(const Contract& c, Value* row, Value* column, Value* first_k);
   void StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead, Value* first_k);
   void StoreTile(const Contract& c, std::span<Value* const> sums, Value* row, Value* column, Value* first_k);

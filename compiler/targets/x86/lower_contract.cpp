@@ -32,6 +32,12 @@ Value* KernelLowering::CeilDiv(Value* value, int64_t by) {
   return code_.CreateUDiv(code_.CreateAdd(value, code_.I64(by - 1)), code_.I64(by));
 }
 
+/// How many of `left` neighbours are computed at once: all, or equal shares of them.
+Value* KernelLowering::TogetherOf(Value* left) {
+  Value* shares = CeilDiv(left, schedule_.tasks_at_once);
+  return code_.CreateUDiv(code_.CreateAdd(left, code_.CreateSub(shares, code_.I64(1))), shares);
+}
+
 Status KernelLowering::LowerTasks(Value* begin, Value* end, llvm::BasicBlock* done) {
   std::vector<loop::TaskAxis> axes = loop::TaskAxes(kernel_, schedule_);
   axes.pop_back();  // The row dims that no tile is cut from have what is left of the number.
@@ -59,16 +65,22 @@ Status KernelLowering::LowerTasks(Value* begin, Value* end, llvm::BasicBlock* do
   first_row_ = first_column_ = code_.I64(0);
   end_row_ = code_.I64(1);
   end_column_ = nullptr;
+  Value* together = code_.I64(1);
   for (size_t i = 0; i < axes.size(); ++i) {
     const bool is_rows = axes[i].of == loop::TaskAxis::Of::kRows;
     Value* tile = code_.I64(axes[i].tile);
     Value* first = code_.CreateMul(numbers[i], tile);
     (is_rows ? first_row_ : first_column_) = first;
+    if (is_rows && schedule_.tasks_at_once > 1) {
+      together = TogetherOf(code_.Binary(llvm::Intrinsic::smin, code_.CreateSub(pieces[i], numbers[i]),
+                                         code_.CreateSub(end, task)));
+      tile = code_.CreateMul(tile, together);
+    }
     (is_rows ? end_row_ : end_column_) = code_.Binary(llvm::Intrinsic::smin, code_.CreateAdd(first, tile), extents[i]);
   }
   task_buffers_ = buffers_;
   TRY(LowerTask());
-  Value* next = code_.CreateAdd(task, code_.I64(1));
+  Value* next = code_.CreateAdd(task, together);
   task->addIncoming(next, code_.GetInsertBlock());
   code_.CreateCondBr(code_.CreateICmpSLT(next, end), body, done);
   return {};
@@ -145,7 +157,7 @@ Value* KernelLowering::ScalarSlot(Id id, Value* row) {
   llvm::Type* memory = code_.MemoryTypeOf(At(id).dtype);
   Value*& slots = scalar_slots_[id];
   if (slots == nullptr) {
-    slots = prologue_.CreateAlloca(llvm::ArrayType::get(memory, static_cast<uint64_t>(schedule_.row_tile)));
+    slots = prologue_.CreateAlloca(llvm::ArrayType::get(memory, static_cast<uint64_t>(schedule_.rows_at_once())));
   }
   return code_.CreateGEP(memory, slots, {code_.CreateSub(row, first_row_)});
 }

@@ -152,6 +152,7 @@ Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Va
   Accumulators sums(1);
   sums[0].parts.assign(size_t{rows} * vectors, llvm::Constant::getNullValue(vector));
   const auto [begin, end] = c.bounds_depth() ? c.of_rows : Range(first_k, end_k);
+  FetchNextRows(c, row, begin, end);
   const auto multiply = [&](Value* k, Accumulators& running) -> Status {
     c.ks[c.tile.lane_depth] = k;
     Value* at = code_.CreateGEP(vector, c.panel, {code_.CreateMul(TurnedStep(c, first_k), code_.I64(vectors))});

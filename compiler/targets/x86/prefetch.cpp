@@ -114,9 +114,9 @@ void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* colu
   Value* turns = CeilDiv(code_.CreateSub(end_row_, first_row_), c.tile.rows);
   Value* all = code_.CreateMul(column_lines, code_.I64(width));
   Value* share = code_.CreateUDiv(code_.CreateAdd(all, code_.CreateSub(turns, code_.I64(1))), turns);
-  Value* begin = code_.CreateMul(code_.CreateUDiv(row, code_.I64(c.tile.rows)), share);
+  Value* begin = code_.CreateMul(code_.CreateUDiv(code_.CreateSub(row, first_row_), code_.I64(c.tile.rows)), share);
   Value* end = code_.Binary(llvm::Intrinsic::smin, code_.CreateAdd(begin, share), all);
-  Value* has_first_rows = code_.CreateICmpSLT(row, code_.I64(schedule_.row_tile));
+  Value* has_first_rows = code_.CreateICmpSLT(first_row_, code_.I64(schedule_.rows_at_once()));
   end = code_.CreateSelect(has_first_rows, end, begin);
   llvm::Type* byte = code_.getInt8Ty();
   // Behind the last columns come the first ones, for the next piece of k, and then those of the next task.
@@ -154,6 +154,29 @@ void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* colu
   };
   // A loop of nothing but fetches cannot fail.
   (void)CountUp(begin, end, 1, where, fetch, /*at_least_once=*/true);
+}
+
+/// Asks for what the register tile below the one at `row` reads of the left operand from `first_k` to `end_k`, where the
+/// rows of the task are more than the second cache keeps: each is read for a few lines at a time, which end before the
+/// processor has seen where they lead.
+void KernelLowering::FetchNextRows(Contract& c, Value* row, Value* first_k, Value* end_k) {
+  constexpr int64_t kKeptBytes = 1 << 20;
+  if (c.form.left.loads.size() != 1 || c.form.depths.size() != 1) return;
+  const Inst& load = At(c.form.left.loads[0]);
+  if (IsRowBuffer(load) || !load.index.coefs[kernel_.rows.size() + 1].is_one()) return;
+  const auto size = static_cast<int64_t>(SizeOf(load.dtype));
+  Value* elements = code_.CreateMul(code_.CreateSub(end_row_, first_row_), DepthOf(c, 0));
+  Value* are_kept = code_.CreateICmpSLT(elements, code_.I64(kKeptBytes / size));
+  Value* end = code_.CreateSelect(are_kept, first_k, end_k);
+  Value* next = code_.CreateAdd(row, code_.I64(c.tile.rows));
+  const std::vector<Line> lines = LinesOfRows(c, next, c.tile.rows);
+  Accumulators none;
+  // A loop of nothing but fetches cannot fail.
+  (void)CountUp(first_k, end, kLineBytes / size, none, [&](Value* k, Accumulators&) -> Status {
+    c.ks[0] = k;
+    for (const Line& line : lines) code_.Prefetch(AddressIn(c, load, line.loads[0]), Builder::Keep::kSecondCache);
+    return {};
+  });
 }
 
 }  // namespace ingot::compiler::x86

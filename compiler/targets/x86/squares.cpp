@@ -56,7 +56,7 @@ unsigned SquareSide(const loop::Kernel& kernel, const loop::Schedule& schedule, 
 int64_t SquareBytes(const loop::Kernel& kernel, const loop::Schedule& schedule, loop::Id access) {
   constexpr int64_t kLine = 64;
   const auto size = static_cast<int64_t>(guards::SizeOf(kernel.insts[access].dtype));
-  return (schedule.row_tile * schedule.column_tile * size + kLine - 1) / kLine * kLine;
+  return (schedule.rows_at_once() * schedule.column_tile * size + kLine - 1) / kLine * kLine;
 }
 
 }  // namespace ingot::compiler::x86

@@ -63,7 +63,9 @@ constexpr int64_t kTilePanelBytes = 32 << 10;
 // more rows to repay itself.
 constexpr int64_t kPlainTurnedDepth = 128;
 constexpr int64_t kPlainTurnedRowsMin = 64;
-constexpr int64_t kPlainTurnedRowTile = 192;
+// Tasks of few rows, so that there are some for all threads, and of as many rows at once as one thread has: what they
+// read of a panel's depth is a quarter of the second cache at most.
+constexpr int64_t kPlainTurnedRowsAtOnce = 576;
 // The same of windows: tasks of many rows turn over less often, tasks of few are more.
 constexpr int64_t kWindowRowTile = 192;
 // Columns that threads keep turned over need no long tasks: what few rows make stays in the first cache.
@@ -403,7 +405,7 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
       has_windows |= is_window;
       has_plain_panels |= is_plain;
       const int64_t of_windows = tile.turned.gathers && shares_all ? kGatheredRowTile : kWindowRowTile;
-      const int64_t of_turned = is_plain ? kPlainTurnedRowTile : TurnedTaskRows(block, tile);
+      const int64_t of_turned = is_plain ? kRowTile : TurnedTaskRows(block, tile);
       most_rows = is_window && schedule.contractions.empty() ? of_windows
                                                              : std::max(most_rows, is_window ? of_windows : of_turned);
     }
@@ -419,6 +421,10 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
     schedule.row_tile = (rows + count - 1) / count;
   }
   schedule.row_tile = (schedule.row_tile + row_step - 1) / row_step * row_step;
+  if (has_plain_panels) {
+    const int64_t tasks = rows == 0 ? kPlainTurnedRowsAtOnce : (rows + schedule.row_tile - 1) / schedule.row_tile;
+    schedule.tasks_at_once = std::clamp<int64_t>(kPlainTurnedRowsAtOnce / schedule.row_tile, 1, tasks);
+  }
   if (loop::MayTileColumns(kernel)) {
     const bool is_few = rows != 0 && rows <= kFewRows;
     const guards::Dim& extent = std::ranges::find_if(kernel.blocks, &loop::Block::is_loop)->extent;
@@ -478,7 +484,7 @@ std::vector<loop::Schedule> OtherTiles(const loop::Kernel& kernel, const VectorU
           column_step = std::lcm(column_step, tile.turned.columns * lanes);
         }
       }
-      int64_t task_rows = first.row_tile * row_growth;
+      int64_t task_rows = first.row_tile * (first.tasks_at_once == 1 ? row_growth : 1);
       if (rows != 0) task_rows = std::min(task_rows, rows);
       other.row_tile = up(task_rows, row_step);
       other.column_tile = up(first.column_tile * column_growth, column_step);
@@ -553,7 +559,7 @@ guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, con
   guards::Dim bytes;
   if (tile.in_turn != 0) {
     const auto size = static_cast<int64_t>(SizeOf(kernel.row_buffers[block.into].dtype));
-    const int64_t rows = turned.from > 1 ? turned.from - 1 : schedule.row_tile;
+    const int64_t rows = turned.from > 1 ? turned.from - 1 : schedule.rows_at_once();
     bytes = (block.Depth() * guards::Dim(size) + guards::Dim(unit.bytes)) * guards::Dim(rows);
   }
   if (turned.from == 0) return bytes;
@@ -574,7 +580,7 @@ guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, con
 TileBuffer TileBufferOf(const loop::Kernel& kernel, const loop::Schedule& schedule, uint32_t row_buffer,
                         const VectorUnit& unit) {
   const loop::RowBuffer& buffer = kernel.row_buffers[row_buffer];
-  TileBuffer tile{buffer.extent, schedule.row_tile};
+  TileBuffer tile{buffer.extent, schedule.rows_at_once()};
   if (schedule.column_tile != 0) tile.columns = schedule.column_tile;
   // A register more: the last columns are stored whole.
   const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(buffer.dtype));
