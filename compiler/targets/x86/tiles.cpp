@@ -172,11 +172,13 @@ loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loo
     return turned;
   if (const auto tiles = TileFormOf(kernel, block, form, unit)) return TurnedByTiles(block, rows, *tiles);
   if (unit.bytes == 32) return TurnedByShortVectors(kernel, block, rows, form);
-  if (!lanes || form.sum != guards::DType::kF32) return turned;
+  if (form.sum != guards::DType::kF32) return turned;
   const guards::Dim depth = block.Depth();
   const bool is_shallow = depth.is_const() && depth.const_value() <= kTurnedDepth;
   const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone;
   const bool is_plain = !is_shallow && TurnsPlain(kernel, form, unit);
+  const bool is_copied = is_plain && loop::RunsAlongColumns(kernel, form);
+  if (!lanes && !is_copied) return turned;
   const int64_t rows_min = is_plain ? kPlainTurnedRowsMin : kTurnedRowsMin;
   if (rows != 0 && rows < rows_min) return turned;
   if (!is_shallow && !decodes && !is_plain && TurnedPairsOf(kernel, form, unit) == Pairs::kNone) return turned;
