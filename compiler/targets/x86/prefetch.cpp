@@ -99,20 +99,25 @@ void KernelLowering::FetchColumnsAhead(const loop::Block& block, Value* j) {
 /// Fetches a part of the `width` columns that come after those from `column` on, while these are multiplied: each
 /// register tile of rows does so for some lines. Only where tasks have the first rows do columns come from memory.
 void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* column, Value* first_k, int64_t width) {
-  const size_t lane = kernel_.rows.size() + 1;
+  const size_t column_variable = kernel_.rows.size(), depth_variable = column_variable + 1;
   if (schedule_.column_tile == 0 || c.form.right.loads.size() != 1 || c.form.depths.size() != 1) return;
   const Inst& load = At(c.form.right.loads[0]);
-  const guards::Dim& apart = load.index.coefs[kernel_.rows.size()];
+  const guards::Dims& coefs = load.index.coefs;
   const guards::Dim& extent = c.form.depths[0];
-  if (!load.index.coefs[lane].is_one() || !apart.is_const() || !extent.is_const()) return;
+  // Neighbours in memory are a run: a column, or the columns of one k.
+  const bool is_along_depth = coefs[depth_variable].is_one();
+  const size_t apart = is_along_depth ? column_variable : depth_variable;
+  const bool is_across = c.is_turned && c.tile.depth != 0 && coefs[column_variable].is_one();
+  if ((!is_along_depth && !is_across) || !coefs[apart].is_const() || !extent.is_const()) return;
   const auto size = static_cast<int64_t>(SizeOf(load.dtype));
   const int64_t depth = c.tile.depth == 0 ? extent.const_value() : std::min(c.tile.depth, extent.const_value());
-  const int64_t lines = (depth * size + kLineBytes - 1) / kLineBytes;
+  const int64_t lines = ((is_along_depth ? depth : width) * size + kLineBytes - 1) / kLineBytes;
   if (lines == 0) return;
-  Value* column_lines = hides_sizes_ ? Hidden(lines, Place::Lines(c.is_turned)) : code_.I64(lines);
+  const bool is_known = !hides_sizes_ || !is_along_depth;
+  Value* run_lines = is_known ? code_.I64(lines) : Hidden(lines, Place::Lines(c.is_turned));
   // The lines are shared out among the register tiles of the task. One line at least: a loop is less than a branch.
   Value* turns = CeilDiv(code_.CreateSub(end_row_, first_row_), c.tile.rows);
-  Value* all = code_.CreateMul(column_lines, code_.I64(width));
+  Value* all = code_.CreateMul(run_lines, code_.I64(is_along_depth ? width : depth));
   Value* share = code_.CreateUDiv(code_.CreateAdd(all, code_.CreateSub(turns, code_.I64(1))), turns);
   Value* begin = code_.CreateMul(code_.CreateUDiv(code_.CreateSub(row, first_row_), code_.I64(c.tile.rows)), share);
   Value* end = code_.Binary(llvm::Intrinsic::smin, code_.CreateAdd(begin, share), all);
@@ -129,17 +134,17 @@ void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* colu
     next = code_.CreateSelect(is_here, next, code_.CreateSelect(has_more, first_column_, end_column_));
     next_k = code_.CreateSelect(is_here, first_k, code_.CreateSelect(has_more, behind, code_.I64(0)));
   }
-  Value* stride = CoefOf(load, kernel_.rows.size());
-  Value* column_bytes = code_.CreateMul(stride, code_.I64(size));
-  next = code_.CreateAdd(code_.CreateMul(next, stride), next_k);
+  Value* stride = CoefOf(load, apart);
+  Value* run_bytes = code_.CreateMul(stride, code_.I64(size));
+  Value* along = is_along_depth ? next_k : next;
+  next = code_.CreateAdd(code_.CreateMul(is_along_depth ? next : next_k, stride), along);
   next = code_.CreateGEP(code_.MemoryTypeOf(load.dtype), c.right_at[0], {next});
   // A division takes as long as ten sums: where the next line lies follows from where this one does.
   Value* line_bytes = code_.I64(kLineBytes);
-  Value* first_line = code_.CreateURem(begin, column_lines);
-  Value* first_at = code_.CreateMul(code_.CreateUDiv(begin, column_lines), column_bytes);
+  Value* first_line = code_.CreateURem(begin, run_lines);
+  Value* first_at = code_.CreateMul(code_.CreateUDiv(begin, run_lines), run_bytes);
   first_at = code_.CreateAdd(first_at, code_.CreateMul(first_line, line_bytes));
-  Value* to_next_column =
-      code_.CreateSub(column_bytes, code_.CreateMul(code_.CreateSub(column_lines, code_.I64(1)), line_bytes));
+  Value* to_next_run = code_.CreateSub(run_bytes, code_.CreateMul(code_.CreateSub(run_lines, code_.I64(1)), line_bytes));
   Accumulators where(1);
   where[0].parts = {first_line, first_at};
   const auto fetch = [&](Value*, Accumulators& running) -> Status {
@@ -147,8 +152,8 @@ void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* colu
     Value*& at = running[0].parts[1];
     code_.Prefetch(code_.CreateGEP(byte, next, {at}), Builder::Keep::kSecondCache);
     line = code_.CreateAdd(line, code_.I64(1));
-    Value* is_behind = code_.CreateICmpEQ(line, column_lines);
-    at = code_.CreateAdd(at, code_.CreateSelect(is_behind, to_next_column, line_bytes));
+    Value* is_behind = code_.CreateICmpEQ(line, run_lines);
+    at = code_.CreateAdd(at, code_.CreateSelect(is_behind, to_next_run, line_bytes));
     line = code_.CreateSelect(is_behind, code_.I64(0), line);
     return {};
   };
