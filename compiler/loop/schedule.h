@@ -45,6 +45,7 @@ struct ContractionSchedule {
     bool by_tiles = false;  ///< those are in registers that hold a tile each, and are multiplied as such
     int64_t depth = 0;  ///< steps of the k along the lanes that are turned over at a time; 0 = all
     bool gathers = false;  ///< windows: what a register tile of rows reads is laid side by side first
+    bool decodes_rows = false;  ///< so are all rows of a task, for each piece of k: their elements take steps to decode
     bool operator==(const Turned&) const = default;
   };
   Turned turned;

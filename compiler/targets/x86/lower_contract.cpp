@@ -293,6 +293,11 @@ Status KernelLowering::LowerOneWay(Contract c) {
     const int64_t at = TilePanelOf(block, *c.tiles, tile).scales_at();
     c.scales = code_.CreateConstGEP1_64(code_.getInt8Ty(), c.panel, static_cast<uint64_t>(at));
   }
+  if (c.is_turned && tile.turned.decodes_rows) {
+    c.decoded_stride = Evaluate(DecodedSteps(block, tile, unit_));
+    Value* panel_bytes = code_.CreateMul(c.decoded_stride, code_.I64(int64_t{tile.columns} * unit_.bytes));
+    c.decoded = code_.CreateGEP(code_.getInt8Ty(), c.panel, {panel_bytes});
+  }
   c.ks.resize(block.depths.size());
   // The registers suffice for a few sums that are scaled as a whole.
   constexpr unsigned kScaledSumsMax = 8;
@@ -342,7 +347,8 @@ Status KernelLowering::LowerOneWay(Contract c) {
     narrow.emplace(c);
     narrow->tile.columns /= 2;
   }
-  const auto panel = [&](Value* first_k, Value* end_k) {
+  const auto panel = [&](Value* first_k, Value* end_k) -> Status {
+    if (c.decoded != nullptr) TRY(DecodeRows(c, first_k, end_k));
     const auto rows = [&](Value* column, Accumulators&) -> Status {
       if (has_windows) {
         TRY(PieceOfWindows(c, column, end_column, first_k, end_k));

@@ -123,6 +123,41 @@ Status KernelLowering::TurnColumns(Contract& c, Value* column, Value* end_column
   });
 }
 
+/// The rows of the task, for k from `first_k` to `end_k`: of each all steps, as TurnedStep counts them.
+Status KernelLowering::DecodeRows(Contract& c, Value* first_k, Value* end_k) {
+  const size_t lane = kernel_.rows.size() + 1 + c.tile.lane_depth;
+  const guards::Dim& depth = c.form.depths[c.tile.lane_depth];
+  const bool is_even = depth.is_const() && depth.const_value() % c.lanes == 0;
+  Accumulators none;
+  const auto decode_row = [&](Value* row, Accumulators&) {
+    const Line left = LinesOfRows(c, row, 1)[0];
+    Value* begin = code_.CreateMul(code_.CreateSub(row, first_row_), c.decoded_stride);
+    const auto decode = [&](Value* k, Value* mask) {
+      c.ks[c.tile.lane_depth] = k;
+      ForEachUnrolled(c, [&] {
+        Value* vector = DecodeAll(c, c.left.inner, c.form.left, left, lane, c.lanes, mask);
+        Value* at = code_.CreateGEP(code_.getFloatTy(), c.decoded, {code_.CreateAdd(begin, TurnedStep(c, first_k))});
+        // The last vector of a k reaches into the place of the next one, or behind the row.
+        code_.CreateAlignedStore(vector, at, llvm::Align(sizeof(float)));
+      });
+    };
+    return ForEachTurned(c, first_k, end_k, false, none, [&](Value* first, Value* end, Accumulators&) -> Status {
+      Value* whole = EndOfWhole(first, end, c.lanes);
+      TRY(CountUp(first, whole, c.lanes, none, [&](Value* k, Accumulators&) -> Status {
+        decode(k, nullptr);
+        return {};
+      }));
+      if (is_even) return {};
+      // One round at most, which a loop says as well as a branch.
+      return CountUp(whole, end, c.lanes, none, [&](Value* k, Accumulators&) -> Status {
+        decode(k, FirstLanes(code_.CreateSub(end, k), c.lanes));
+        return {};
+      });
+    });
+  };
+  return CountUp(first_row_, end_row_, 1, none, decode_row, /*at_least_once=*/true);
+}
+
 /// The same of columns that lie side by side for each k: there they are laid densely.
 Status KernelLowering::LayColumns(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k) {
   const size_t lane = kernel_.rows.size();
@@ -146,16 +181,26 @@ Status KernelLowering::LayColumns(Contract& c, Value* column, Value* end_column,
 /// One register tile of sums, from `row` and `column` on.
 Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k) {
   const unsigned rows = c.tile.rows, vectors = c.tile.columns;
-  const std::vector<Line> left = LinesOfRows(c, row, c.tile.rows);
+  std::vector<Line> left;
+  std::vector<Value*> decoded;
+  if (c.decoded == nullptr) {
+    left = LinesOfRows(c, row, rows);
+  } else {
+    for (Value* at : Neighbours(row, end_row_, rows)) {
+      Value* begin = code_.CreateMul(code_.CreateSub(at, first_row_), c.decoded_stride);
+      decoded.push_back(code_.CreateGEP(code_.getFloatTy(), c.decoded, {begin}));
+    }
+  }
   llvm::Type* vector = llvm::FixedVectorType::get(code_.getFloatTy(), c.lanes);
   llvm::Type* pairs = llvm::FixedVectorType::get(code_.getBFloatTy(), size_t{2} * c.lanes);
   Accumulators sums(1);
   sums[0].parts.assign(size_t{rows} * vectors, llvm::Constant::getNullValue(vector));
   const auto [begin, end] = c.bounds_depth() ? c.of_rows : Range(first_k, end_k);
-  FetchNextRows(c, row, begin, end);
+  if (c.decoded == nullptr) FetchNextRows(c, row, begin, end);
   const auto multiply = [&](Value* k, Accumulators& running) -> Status {
     c.ks[c.tile.lane_depth] = k;
-    Value* at = code_.CreateGEP(vector, c.panel, {code_.CreateMul(TurnedStep(c, first_k), code_.I64(vectors))});
+    Value* step = TurnedStep(c, first_k);
+    Value* at = code_.CreateGEP(vector, c.panel, {code_.CreateMul(step, code_.I64(vectors))});
     std::vector<Value*> factors;
     for (unsigned v = 0; v < vectors; ++v) {
       Value* from = code_.CreateConstGEP1_64(vector, at, v);
@@ -170,7 +215,9 @@ Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Va
         factor = code_.CreateAlignedLoad(code_.getInt32Ty(), from, llvm::Align(2));
         factor = code_.CreateBitCast(code_.Splat(factor, c.lanes), pairs);
       } else {
-        factor = DecodeAll(c, c.left.inner, c.form.left, left[r], kernel_.rows.size(), 1, nullptr);
+        factor = c.decoded != nullptr
+                     ? code_.CreateLoad(code_.getFloatTy(), code_.CreateGEP(code_.getFloatTy(), decoded[r], {step}))
+                     : DecodeAll(c, c.left.inner, c.form.left, left[r], kernel_.rows.size(), 1, nullptr);
         factor = code_.Splat(factor, c.lanes);
       }
       for (unsigned v = 0; v < vectors; ++v) {

@@ -129,9 +129,20 @@ int64_t TurnedTaskRows(const loop::Block& block, const loop::ContractionSchedule
 /// Whether many rows turn over columns that they multiply as they are, in f32: vectors along j need not be folded, and
 /// what a register tile reads stays in the first cache. Narrower vectors gain less than that costs.
 bool TurnsPlain(const loop::Kernel& kernel, const loop::Contraction& form, const VectorUnit& unit) {
-  const loop::Id right = loop::PlainLoad(kernel, form.right);
-  return unit.bytes == 64 && form.depths.size() == 1 && right != loop::kNone &&
-         kernel.insts[right].dtype == guards::DType::kF32 && loop::MayTileColumns(kernel);
+  return unit.bytes == 64 && form.depths.size() == 1 && loop::PlainLoad(kernel, form.right) != loop::kNone &&
+         TurnedPairsOf(kernel, form, unit) == Pairs::kNone && loop::MayTileColumns(kernel);
+}
+
+/// Whether rows are decoded before they are multiplied: an element that is no f32 takes a few steps to become a vector
+/// of them, for each register tile of columns.
+bool DecodesRows(const loop::Kernel& kernel, const loop::Block& block, const loop::Contraction& form, size_t lanes) {
+  const loop::Id plain = loop::PlainLoad(kernel, form.left);
+  if (plain != loop::kNone && kernel.insts[plain].dtype == guards::DType::kF32) return false;
+  const auto lies_along = [&](loop::Id load) {
+    const guards::Dim& coef = kernel.insts[load].index.coefs[kernel.rows.size() + 1 + lanes];
+    return coef.is_one() || coef.is_zero();
+  };
+  return !block.has_reach() && form.left.indices.empty() && std::ranges::all_of(form.left.loads, lies_along);
 }
 
 /// The ways of many rows by vectors of 32 bytes: twelve sums, two vectors of columns and one factor are in registers at
@@ -146,10 +157,6 @@ loop::ContractionSchedule::Turned TurnedByShortVectors(const loop::Kernel& kerne
   const guards::Dim depth = block.Depth(), inner = StepsBehindFirst(block);
   const bool is_shallow = depth.is_const() && depth.const_value() <= kTurnedDepth;
   const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone, folds_few = lies_along_depth && is_shallow;
-  // An element of a row that is no f32 takes three steps to become a vector of them, for each register tile.
-  const auto is_single = [&](loop::Id load) { return kernel.insts[load].dtype == guards::DType::kF32; };
-  const bool is_plain = lies_along_depth && !decodes && !folds_few;
-  if (is_plain && !std::ranges::all_of(form.left.loads, is_single)) return turned;
   const int64_t rows_min = decodes || folds_few ? kTurnedRowsMin : kPlainTurnedRowsMin;
   if (rows != 0 && rows < rows_min) return turned;
   turned.from = folds_few || rows != 0 ? 1 : rows_min;
@@ -157,6 +164,7 @@ loop::ContractionSchedule::Turned TurnedByShortVectors(const loop::Kernel& kerne
   turned.columns = 2;
   const int64_t at_a_time = decodes ? kTurnedDepth : kPlainTurnedDepth;
   turned.depth = is_shallow ? 0 : std::max<int64_t>(1, at_a_time / std::max<int64_t>(1, inner.const_value()));
+  turned.decodes_rows = DecodesRows(kernel, block, form, loop::DepthOfLanes(kernel, form).value_or(0));
   return turned;
 }
 
@@ -189,6 +197,8 @@ loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loo
   turned.columns = 4;
   const int64_t at_a_time = is_plain ? kPlainTurnedDepth : kTurnedDepth;
   turned.depth = is_shallow ? 0 : std::max<int64_t>(1, at_a_time / std::max<int64_t>(1, inner.const_value()));
+  const bool is_paired = TurnedPairsOf(kernel, form, unit) != Pairs::kNone;
+  turned.decodes_rows = !is_paired && DecodesRows(kernel, block, form, lanes.value_or(0));
   return turned;
 }
 
@@ -435,6 +445,9 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
     const bool is_short = extent.is_const() && extent.const_value() <= kShortColumns;
     if (is_along_columns) columns = is_few ? kColumnBytesOfFewRows / 4 : is_short ? kColumnTile : 2 * kColumnTile;
     if (has_windows || has_plain_panels) columns = column_step;
+    // Rows are decoded for each task.
+    const auto decodes_rows = [](const loop::ContractionSchedule& tile) { return tile.turned.decodes_rows; };
+    if (has_plain_panels && std::ranges::any_of(schedule.contractions, decodes_rows)) columns *= 2;
     schedule.column_tile = (columns + column_step - 1) / column_step * column_step;
     schedule.transposed = TransposedIn(kernel);
   } else {
@@ -499,6 +512,7 @@ std::vector<loop::Schedule> OtherTiles(const loop::Kernel& kernel, const VectorU
 Pairs TurnedPairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit) {
   const guards::Dim& depth = contraction.depths[0];
   const bool is_even = depth.is_const() && depth.const_value() % 2 == 0;
+  if (contraction.sum == guards::DType::kF32 && !unit.dots_bf16_fast) return Pairs::kNone;
   return is_even ? PairsOf(kernel, contraction, unit) : Pairs::kNone;
 }
 
@@ -576,7 +590,16 @@ guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, con
     depth = panel.rows * guards::Dim(panel.pieces);
     if (turned.gathers) bytes = bytes + guards::Dim(BytesOf(*GatheredRowsOf(kernel, form, panel), turned.rows, unit));
   }
-  return bytes + (depth + guards::Dim(lanes)) * guards::Dim(int64_t{turned.columns} * unit.bytes);
+  bytes = bytes + (depth + guards::Dim(lanes)) * guards::Dim(int64_t{turned.columns} * unit.bytes);
+  if (!turned.decodes_rows) return bytes;
+  const int64_t row_bytes = schedule.rows_at_once() * int64_t{sizeof(float)};
+  return bytes + DecodedSteps(block, tile, unit) * guards::Dim(row_bytes);
+}
+
+guards::Dim DecodedSteps(const loop::Block& block, const loop::ContractionSchedule& tile, const VectorUnit& unit) {
+  const int64_t depth = tile.turned.depth;
+  const guards::Dim steps = depth != 0 ? guards::Dim(depth) * StepsBehindFirst(block) : block.Depth();
+  return steps + guards::Dim(int64_t{unit.bytes} / int64_t{sizeof(float)});
 }
 
 TileBuffer TileBufferOf(const loop::Kernel& kernel, const loop::Schedule& schedule, uint32_t row_buffer,

@@ -52,6 +52,9 @@ WindowPanel WindowPanelOf(const loop::Kernel& kernel, const loop::Contraction& c
 guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, const loop::ContractionSchedule& tile,
                        const loop::Schedule& schedule, const VectorUnit& unit);
 
+/// Elements from row to row of those that are decoded first; they lie behind the panel of columns.
+guards::Dim DecodedSteps(const loop::Block& block, const loop::ContractionSchedule& tile, const VectorUnit& unit);
+
 /// Memory of a row buffer under a schedule that tiles rows and columns.
 struct TileBuffer {
   guards::Dim columns;  ///< elements from row to row; registers that reach beyond the last column included

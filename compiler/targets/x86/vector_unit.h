@@ -12,6 +12,7 @@ struct VectorUnit {
   unsigned bytes = 32;              ///< Width of a register.
   bool masks_any_width = false;     ///< Masked memory access of 8 and 16 bit elements too.
   bool dots_bf16 = false;           ///< Sums of products of pairs of bf16 (AVX512_BF16).
+  bool dots_bf16_fast = false;      ///< The same in less time than the products of f32 that they stand for.
   bool narrows_bf16 = false;        ///< f32 to bf16 by one instruction, denormals apart (AVX512_BF16).
   bool dots_i16 = false;            ///< The same of i16 by one instruction instead of two (AVX512_VNNI).
   bool tiles_bf16 = false;          ///< Tile registers that multiply bf16 (AMX_TILE, AMX_BF16).
