@@ -445,9 +445,10 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
     const bool is_short = extent.is_const() && extent.const_value() <= kShortColumns;
     if (is_along_columns) columns = is_few ? kColumnBytesOfFewRows / 4 : is_short ? kColumnTile : 2 * kColumnTile;
     if (has_windows || has_plain_panels) columns = column_step;
-    // Rows are decoded for each task.
+    // Rows are decoded for each task; few columns are shared out among threads in smaller pieces.
     const auto decodes_rows = [](const loop::ContractionSchedule& tile) { return tile.turned.decodes_rows; };
-    if (has_plain_panels && std::ranges::any_of(schedule.contractions, decodes_rows)) columns *= 2;
+    const bool is_scarce = extent.is_const() && extent.const_value() <= kNarrowColumns / 3;
+    if (has_plain_panels && !is_scarce && std::ranges::any_of(schedule.contractions, decodes_rows)) columns *= 2;
     schedule.column_tile = (columns + column_step - 1) / column_step * column_step;
     schedule.transposed = TransposedIn(kernel);
   } else {
