@@ -17,8 +17,7 @@ std::string Print(const Schedule& schedule) {
   const auto all_or = [](int64_t count) { return count == 0 ? std::string("all") : std::to_string(count); };
   if (schedule.is_tiled()) {
     const std::string over = schedule.row_dims == 1 ? "" : fmt::format(" over {} dims", schedule.row_dims);
-    const std::string at_once =
-        schedule.tasks_at_once == 1 ? "" : fmt::format(", {} at once", schedule.tasks_at_once);
+    const std::string at_once = schedule.tasks_at_once == 1 ? "" : fmt::format(", {} at once", schedule.tasks_at_once);
     add(fmt::format("tile i {}{}, j {}{}", schedule.row_tile, over, all_or(schedule.column_tile), at_once));
   }
   for (size_t i = 0; i < schedule.contractions.size(); ++i) {
@@ -63,7 +62,8 @@ Status Check(const Kernel& kernel, const Schedule& schedule) {
   if (schedule.row_lanes != 0 && (schedule.is_tiled() || kernel.rows.empty())) return refuse("no rows side by side");
   if (schedule.row_tile < 1 || schedule.column_tile < 0) return refuse("tiles of nothing");
   if (schedule.tasks_at_once < 1) return refuse("no task at once");
-  if (schedule.tasks_at_once != 1 && (contractions == 0 || kernel.rows.empty())) return refuse("nothing that tasks share");
+  if (schedule.tasks_at_once != 1 && (contractions == 0 || kernel.rows.empty()))
+    return refuse("nothing that tasks share");
   if (!schedule.is_tiled() && (schedule.row_tile != 1 || schedule.column_tile != 0)) return refuse("tasks are rows");
   if (schedule.row_dims != 1) {
     const bool has_dims = schedule.row_dims >= 1 && schedule.row_dims <= kernel.rows.size();

@@ -40,7 +40,7 @@ struct KernelLowering::Contract {
   /// Columns that were turned over: those of a register tile for one k, then the next. Of columns in turn: the decoded
   /// rows of the task, one after the other, the k along the lanes innermost; null where they lie so in memory.
   Value* panel = nullptr;
-  Value* decoded = nullptr;        ///< the rows of the task that were decoded first, for a piece of k
+  Value* decoded = nullptr;  ///< the rows of the task that were decoded first, for a piece of k
   Value* decoded_stride = nullptr;  ///< elements from row to row of these
   std::optional<TileForm> tiles = {};  ///< the way of tile registers
   Value* scales = nullptr;  ///< behind the panel: of its columns, for each k that is not along the lanes

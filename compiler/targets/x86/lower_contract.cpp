@@ -72,8 +72,8 @@ Status KernelLowering::LowerTasks(Value* begin, Value* end, llvm::BasicBlock* do
     Value* first = code_.CreateMul(numbers[i], tile);
     (is_rows ? first_row_ : first_column_) = first;
     if (is_rows && schedule_.tasks_at_once > 1) {
-      together = TogetherOf(code_.Binary(llvm::Intrinsic::smin, code_.CreateSub(pieces[i], numbers[i]),
-                                         code_.CreateSub(end, task)));
+      together = TogetherOf(
+          code_.Binary(llvm::Intrinsic::smin, code_.CreateSub(pieces[i], numbers[i]), code_.CreateSub(end, task)));
       tile = code_.CreateMul(tile, together);
     }
     (is_rows ? end_row_ : end_column_) = code_.Binary(llvm::Intrinsic::smin, code_.CreateAdd(first, tile), extents[i]);

@@ -144,7 +144,8 @@ void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* colu
   Value* first_line = code_.CreateURem(begin, run_lines);
   Value* first_at = code_.CreateMul(code_.CreateUDiv(begin, run_lines), run_bytes);
   first_at = code_.CreateAdd(first_at, code_.CreateMul(first_line, line_bytes));
-  Value* to_next_run = code_.CreateSub(run_bytes, code_.CreateMul(code_.CreateSub(run_lines, code_.I64(1)), line_bytes));
+  Value* to_next_run =
+      code_.CreateSub(run_bytes, code_.CreateMul(code_.CreateSub(run_lines, code_.I64(1)), line_bytes));
   Accumulators where(1);
   where[0].parts = {first_line, first_at};
   const auto fetch = [&](Value*, Accumulators& running) -> Status {
@@ -161,9 +162,9 @@ void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* colu
   (void)CountUp(begin, end, 1, where, fetch, /*at_least_once=*/true);
 }
 
-/// Asks for what the register tile below the one at `row` reads of the left operand from `first_k` to `end_k`, where the
-/// rows of the task are more than the second cache keeps: each is read for a few lines at a time, which end before the
-/// processor has seen where they lead.
+/// Asks for what the register tile below the one at `row` reads of the left operand from `first_k` to `end_k`, where
+/// the rows of the task are more than the second cache keeps: each is read for a few lines at a time, which end before
+/// the processor has seen where they lead.
 void KernelLowering::FetchNextRows(Contract& c, Value* row, Value* first_k, Value* end_k) {
   constexpr int64_t kKeptBytes = 1 << 20;
   if (c.form.left.loads.size() != 1 || c.form.depths.size() != 1) return;

@@ -59,13 +59,13 @@ constexpr int64_t kTurnedRowsMin = 16;
 constexpr int64_t kTileTaskRows = 512;
 constexpr int64_t kTileTaskRowsOfNarrow = 256;
 constexpr int64_t kTilePanelBytes = 32 << 10;
-// The same of columns that are multiplied as they are: a panel of one register tile stays in the first cache, and takes
-// more rows to repay itself.
-constexpr int64_t kPlainTurnedDepth = 128;
+// A panel of one register tile stays in the first cache. Of short vectors decoding is most of the work.
+constexpr int64_t kPanelDepth = 128;
+// Columns that are multiplied as they are take more rows to repay themselves.
 constexpr int64_t kPlainTurnedRowsMin = 64;
-// Tasks of few rows, so that there are some for all threads, and of as many rows at once as one thread has: what they
-// read of a panel's depth is a quarter of the second cache at most.
-constexpr int64_t kPlainTurnedRowsAtOnce = 576;
+// What rows that are computed at once have for the depth of a panel, in f32: it stays in the second cache while the
+// columns of a task pass by.
+constexpr int64_t kRowBytesAtOnce = 288 << 10;
 // The same of windows: tasks of many rows turn over less often, tasks of few are more.
 constexpr int64_t kWindowRowTile = 192;
 // Columns that threads keep turned over need no long tasks: what few rows make stays in the first cache.
@@ -90,6 +90,13 @@ guards::Dim StepsBehindFirst(const loop::Block& block) {
   guards::Dim steps(1);
   for (size_t k = 1; k < block.depths.size(); ++k) steps = steps * block.depths[k];
   return steps;
+}
+
+/// Steps of the k that are turned over at a time; 0: nobody knows.
+int64_t StepsOf(const loop::Block& block, const loop::ContractionSchedule& tile) {
+  guards::Dim steps = block.Depth();
+  if (tile.turned.depth != 0) steps = guards::Dim(tile.turned.depth) * StepsBehindFirst(block);
+  return steps.is_const() ? std::max<int64_t>(1, steps.const_value()) : 0;
 }
 
 /// The same by tile registers, for tasks that have rows enough to fill one.
@@ -162,7 +169,7 @@ loop::ContractionSchedule::Turned TurnedByShortVectors(const loop::Kernel& kerne
   turned.from = folds_few || rows != 0 ? 1 : rows_min;
   turned.rows = 6;
   turned.columns = 2;
-  const int64_t at_a_time = decodes ? kTurnedDepth : kPlainTurnedDepth;
+  const int64_t at_a_time = decodes ? kTurnedDepth : kPanelDepth;
   turned.depth = is_shallow ? 0 : std::max<int64_t>(1, at_a_time / std::max<int64_t>(1, inner.const_value()));
   turned.decodes_rows = DecodesRows(kernel, block, form, loop::DepthOfLanes(kernel, form).value_or(0));
   return turned;
@@ -195,8 +202,7 @@ loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loo
   // Where nothing is decoded, more sums than hide their latency are no faster, and leave more rows over.
   turned.rows = is_plain ? 4 : 6;
   turned.columns = 4;
-  const int64_t at_a_time = is_plain ? kPlainTurnedDepth : kTurnedDepth;
-  turned.depth = is_shallow ? 0 : std::max<int64_t>(1, at_a_time / std::max<int64_t>(1, inner.const_value()));
+  turned.depth = is_shallow ? 0 : std::max<int64_t>(1, kPanelDepth / std::max<int64_t>(1, inner.const_value()));
   const bool is_paired = TurnedPairsOf(kernel, form, unit) != Pairs::kNone;
   turned.decodes_rows = !is_paired && DecodesRows(kernel, block, form, lanes.value_or(0));
   return turned;
@@ -391,7 +397,7 @@ size_t RowDimsOf(const loop::Kernel& kernel) {
 }
 
 void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
-  int64_t row_step = 1, column_step = 1, most_rows = kRowTile;
+  int64_t row_step = 1, column_step = 1, most_rows = kRowTile, rows_at_once = 0;
   bool is_along_columns = false, has_windows = false, has_plain_panels = false;
   schedule.row_dims = RowDimsOf(kernel);
   const guards::Dim tiled = loop::TiledRows(kernel, schedule);
@@ -416,8 +422,13 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
       const bool is_plain = !is_window && tile.turned.depth != 0 && TurnsPlain(kernel, form, unit);
       has_windows |= is_window;
       has_plain_panels |= is_plain;
+      const int64_t steps = StepsOf(block, tile);
+      // Tasks of few rows, so that there are some for all threads, and as many at once as a thread has.
+      const bool shares_panel = !is_window && !tile.turned.by_tiles && steps != 0 && loop::MayTileColumns(kernel);
+      const int64_t row_bytes = std::max<int64_t>(1, steps) * int64_t{sizeof(float)};
+      if (shares_panel) rows_at_once = std::max({rows_at_once, kRowBytesAtOnce / row_bytes, kTurnedRowTile});
       const int64_t of_windows = tile.turned.gathers && shares_all ? kGatheredRowTile : kWindowRowTile;
-      const int64_t of_turned = is_plain ? kRowTile : TurnedTaskRows(block, tile);
+      const int64_t of_turned = shares_panel ? kRowTile : TurnedTaskRows(block, tile);
       most_rows = is_window && schedule.contractions.empty() ? of_windows
                                                              : std::max(most_rows, is_window ? of_windows : of_turned);
     }
@@ -433,10 +444,8 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
     schedule.row_tile = (rows + count - 1) / count;
   }
   schedule.row_tile = (schedule.row_tile + row_step - 1) / row_step * row_step;
-  if (has_plain_panels) {
-    const int64_t tasks = rows == 0 ? kPlainTurnedRowsAtOnce : (rows + schedule.row_tile - 1) / schedule.row_tile;
-    schedule.tasks_at_once = std::clamp<int64_t>(kPlainTurnedRowsAtOnce / schedule.row_tile, 1, tasks);
-  }
+  const int64_t tasks = rows == 0 ? rows_at_once : (rows + schedule.row_tile - 1) / schedule.row_tile;
+  schedule.tasks_at_once = std::max<int64_t>(1, std::min(tasks, rows_at_once / schedule.row_tile));
   if (loop::MayTileColumns(kernel)) {
     const bool is_few = rows != 0 && rows <= kFewRows;
     const guards::Dim& extent = std::ranges::find_if(kernel.blocks, &loop::Block::is_loop)->extent;
