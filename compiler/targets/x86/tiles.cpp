@@ -137,7 +137,7 @@ int64_t TurnedTaskRows(const loop::Block& block, const loop::ContractionSchedule
 /// what a register tile reads stays in the first cache. Narrower vectors gain less than that costs.
 bool TurnsPlain(const loop::Kernel& kernel, const loop::Contraction& form, const VectorUnit& unit) {
   return unit.bytes == 64 && form.depths.size() == 1 && loop::PlainLoad(kernel, form.right) != loop::kNone &&
-         TurnedPairsOf(kernel, form, unit) == Pairs::kNone && loop::MayTileColumns(kernel);
+         (!unit.dots_bf16_fast || PairsOf(kernel, form, unit) == Pairs::kNone) && loop::MayTileColumns(kernel);
 }
 
 /// Whether rows are decoded before they are multiplied: an element that is no f32 takes a few steps to become a vector
@@ -509,7 +509,9 @@ std::vector<loop::Schedule> OtherTiles(const loop::Kernel& kernel, const VectorU
           column_step = std::lcm(column_step, tile.turned.columns * lanes);
         }
       }
-      int64_t task_rows = first.row_tile * (first.tasks_at_once == 1 ? row_growth : 1);
+      const bool is_at_once = first.tasks_at_once > 1;
+      if (is_at_once) other.tasks_at_once *= row_growth;
+      int64_t task_rows = first.row_tile * (is_at_once ? 1 : row_growth);
       if (rows != 0) task_rows = std::min(task_rows, rows);
       other.row_tile = up(task_rows, row_step);
       other.column_tile = up(first.column_tile * column_growth, column_step);
