@@ -299,6 +299,7 @@ struct Choice {
   std::vector<int64_t> rows;
   std::vector<std::string> types;  ///< f32, bf16, int8, int4
   bool is_open = false;  ///< the number of rows is unknown when code is made
+  bool is_avx2 = false;  ///< code for processors without AVX-512
 };
 
 bool Has(const std::vector<std::string>& chosen, std::string_view type) {
@@ -306,7 +307,11 @@ bool Has(const std::vector<std::string>& chosen, std::string_view type) {
 }
 
 Status RunAll(const Choice& choice) {
-  TRY_ASSIGN(const TargetSpec target, TargetSpec::Host());
+  TRY_ASSIGN(TargetSpec target, TargetSpec::Host());
+  if (choice.is_avx2) {
+    target.level = "x86-64-v3";
+    std::erase_if(target.features, [](const std::string& name) { return name.starts_with("avx512"); });
+  }
   const auto has = [&](const char* feature) {
     return std::ranges::find(target.features, feature) != target.features.end();
   };
@@ -347,7 +352,7 @@ Status RunAll(const Choice& choice) {
 }  // namespace
 }  // namespace ingot::compiler
 
-/// ingot-contract-bench [open] [ROWS|f32|bf16|int8|int4]...
+/// ingot-contract-bench [open] [avx2] [ROWS|f32|bf16|int8|int4]...
 int main(int argc, char** argv) {
   ingot::compiler::Choice choice;
   for (const std::string_view word : std::span(argv, static_cast<size_t>(argc)).subspan(1)) {
@@ -357,10 +362,12 @@ int main(int argc, char** argv) {
       choice.rows.push_back(rows);
     } else if (word == "open") {
       choice.is_open = true;
+    } else if (word == "avx2") {
+      choice.is_avx2 = true;
     } else if (word == "f32" || word == "bf16" || word == "int8" || word == "int4") {
       choice.types.emplace_back(word);
     } else {
-      fmt::print(stderr, "{}: neither a number of rows nor open, f32, bf16, int8 or int4\n", word);
+      fmt::print(stderr, "{}: neither a number of rows nor open, avx2, f32, bf16, int8 or int4\n", word);
       return 2;
     }
   }

@@ -170,6 +170,7 @@ class KernelLowering {
                        const std::function<Status(Value*, Value*, Accumulators&)>& body);
   Status TurnColumns(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status DecodeRows(Contract& c, Value* first_k, Value* end_k);
+  Value* DecodedAt(Contract& c, Value* row, Value* first_k);
   Status LayColumns(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
   std::vector<Value*> MasksOfColumns(const Contract& c, Value* column, Value* end_column);
   Status ContractTurned(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);

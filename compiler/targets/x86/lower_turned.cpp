@@ -178,6 +178,16 @@ Status KernelLowering::LayColumns(Contract& c, Value* column, Value* end_column,
   });
 }
 
+/// Where c.ks is in a row that was decoded first, which begins at `row`, or that many k before it along the first k.
+/// What changes with each step is added last: a step that is counted twice takes a register, of which there are too
+/// few.
+Value* KernelLowering::DecodedAt(Contract& c, Value* row, Value* first_k) {
+  Value* k = std::exchange(c.ks[c.tile.lane_depth], nullptr);
+  Value* begin = code_.CreateGEP(code_.getFloatTy(), row, {TurnedStep(c, first_k)});
+  c.ks[c.tile.lane_depth] = k;
+  return code_.CreateGEP(code_.getFloatTy(), begin, {k});
+}
+
 /// One register tile of sums, from `row` and `column` on.
 Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k) {
   const unsigned rows = c.tile.rows, vectors = c.tile.columns;
@@ -188,6 +198,7 @@ Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Va
   } else {
     for (Value* at : Neighbours(row, end_row_, rows)) {
       Value* begin = code_.CreateMul(code_.CreateSub(at, first_row_), c.decoded_stride);
+      if (c.tile.lane_depth == 0) begin = code_.CreateSub(begin, first_k);
       decoded.push_back(code_.CreateGEP(code_.getFloatTy(), c.decoded, {begin}));
     }
   }
@@ -199,8 +210,7 @@ Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Va
   if (c.decoded == nullptr) FetchNextRows(c, row, begin, end);
   const auto multiply = [&](Value* k, Accumulators& running) -> Status {
     c.ks[c.tile.lane_depth] = k;
-    Value* step = TurnedStep(c, first_k);
-    Value* at = code_.CreateGEP(vector, c.panel, {code_.CreateMul(step, code_.I64(vectors))});
+    Value* at = code_.CreateGEP(vector, c.panel, {code_.CreateMul(TurnedStep(c, first_k), code_.I64(vectors))});
     std::vector<Value*> factors;
     for (unsigned v = 0; v < vectors; ++v) {
       Value* from = code_.CreateConstGEP1_64(vector, at, v);
@@ -216,7 +226,7 @@ Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Va
         factor = code_.CreateBitCast(code_.Splat(factor, c.lanes), pairs);
       } else {
         factor = c.decoded != nullptr
-                     ? code_.CreateLoad(code_.getFloatTy(), code_.CreateGEP(code_.getFloatTy(), decoded[r], {step}))
+                     ? code_.CreateLoad(code_.getFloatTy(), DecodedAt(c, decoded[r], first_k))
                      : DecodeAll(c, c.left.inner, c.form.left, left[r], kernel_.rows.size(), 1, nullptr);
         factor = code_.Splat(factor, c.lanes);
       }
