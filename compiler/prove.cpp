@@ -208,14 +208,15 @@ class Trial {
     loop::Columns columns;
   };
 
-  /// Of the first and the last task: the first and the last row, of these the first and the last columns.
+  /// Of the first and the last task: the first and the last row, of these the first and the last columns. The first
+  /// runs with the neighbours that are computed at once with it.
   void SampleTiles() {
     const int64_t tasks = object_.launch.Tasks(symbols_);
     if (tasks < 1 || rows_ < 1) return;
     for (const int64_t task : std::set<int64_t>{0, tasks - 1}) {
       const loop::Window window = loop::WindowOf(kernel_, object_.schedule, symbols_, task);
       for (const int64_t row : std::set<int64_t>{window.row_begin, window.row_end - 1}) AddSample(row, window.columns);
-      tasks_.push_back({task, task + 1});
+      tasks_.push_back({task, std::min(tasks, task + object_.schedule.tasks_at_once)});
     }
   }
   void AddSample(int64_t row, loop::Columns columns) {

@@ -51,6 +51,12 @@ TEST(Schedule, Prints) {
             "tile i 64, j 48; contract 0: lanes k, registers 4x6, depth 1024; loop 0: lanes j 16, unroll 2");
   EXPECT_EQ(Print(Tiled(1, 0)),
             "tile i 1, j all; contract 0: lanes k, registers 4x6, depth 1024; loop 0: lanes j 16, unroll 2");
+  Schedule at_once = Tiled(64, 48);
+  at_once.tasks_at_once = 9;
+  at_once.contractions[0].turned = {64, 4, 4, false, 128, false, true};
+  EXPECT_EQ(Print(at_once),
+            "tile i 64, j 48, 9 at once; contract 0: lanes k, registers 4x6, depth 1024, from 64 rows turned over with "
+            "registers 4x4, depth 128, rows decoded first; loop 0: lanes j 16, unroll 2");
   Schedule rows;
   rows.row_lanes = 32;
   EXPECT_EQ(Print(rows), "lanes i 32");
