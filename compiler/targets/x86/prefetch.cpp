@@ -20,7 +20,7 @@ constexpr int64_t kLineBytes = 64;
 // Of one row: less is not worth an instruction, more would push out what the row itself needs. Rows of unknown size are
 // taken for some in between: for others it costs little.
 constexpr int64_t kRowBytesMin = 1024;
-constexpr int64_t kRowBytesMax = 64 << 10;
+constexpr int64_t kRowBytesMax = 256 << 10;
 
 }  // namespace
 
