@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "compiler/loop/contraction.h"
 #include "compiler/loop/substitute.h"
 #include "compiler/targets/x86/compare.h"
 #include "compiler/targets/x86/schedules.h"
@@ -204,6 +205,29 @@ TEST(Contraction, TurnsOverPairsOfKnownDepthsAlone) {
   EXPECT_FALSE(turns_over(Dim(1023)));
   EXPECT_FALSE(turns_over(Dim::Symbol(0)));
   EXPECT_TRUE(turns_over(Dim(63))) << "few steps, which are not folded then";
+}
+
+// Where pairs are no faster than the f32 sums that they stand for, few rows take them, as memory is what those wait
+// for.
+TEST(Contraction, ManyRowsOfBF16TakePairsOnlyWhereThoseAreFast) {
+  const auto kernel = loop::Parse(TextOf({"", DType::kBF16, DType::kBF16, DType::kF32, DType::kBF16, true}));
+  ASSERT_TRUE(kernel) << kernel.error().ToText();
+  x86::VectorUnit unit;
+  unit.bytes = 64;
+  unit.dots_bf16 = true;
+  for (const bool is_fast : {true, false}) {
+    unit.dots_bf16_fast = is_fast;
+    for (const int64_t rows : {8, 64}) {
+      const Dim sizes[] = {Dim(1), Dim(rows), Dim(1024), Dim(1024)};
+      const loop::Kernel known = loop::Substitute(*kernel, sizes);
+      const auto form = *loop::ContractionOf(known, known.blocks[0]);
+      const loop::ContractionSchedule tile = x86::ScheduleOf(known, unit).contractions[0];
+      EXPECT_EQ(tile.turned.from, rows == 8 ? 0 : 1);
+      EXPECT_EQ(tile.turned.decodes_rows, rows == 64 && !is_fast);
+      EXPECT_EQ(x86::TurnedPairsOf(known, form, unit) == x86::Pairs::kBF16, is_fast);
+      EXPECT_EQ(x86::PairsOf(known, form, unit), x86::Pairs::kBF16);
+    }
+  }
 }
 
 // A softmax between two products: attention of one head over keys and values, with rows that share them.

@@ -63,6 +63,8 @@ constexpr int64_t kTilePanelBytes = 32 << 10;
 constexpr int64_t kPanelDepth = 128;
 // Columns that are multiplied as they are take more rows to repay themselves.
 constexpr int64_t kPlainTurnedRowsMin = 64;
+// The same where they are decoded, if to nothing but f32.
+constexpr int64_t kDecodedTurnedRowsMin = 24;
 // What rows that are computed at once have for the depth of a panel, in f32: it stays in the second cache while the
 // columns of a task pass by.
 constexpr int64_t kRowBytesAtOnce = 288 << 10;
@@ -152,6 +154,10 @@ bool DecodesRows(const loop::Kernel& kernel, const loop::Block& block, const loo
   return !block.has_reach() && form.left.indices.empty() && std::ranges::all_of(form.left.loads, lies_along);
 }
 
+int64_t PlainRowsMin(const loop::ContractionSchedule::Turned& turned) {
+  return turned.decodes_rows ? kDecodedTurnedRowsMin : kPlainTurnedRowsMin;
+}
+
 /// The ways of many rows by vectors of 32 bytes: twelve sums, two vectors of columns and one factor are in registers at
 /// once. Columns that lie side by side are copied: with powers of two between the steps of k they push each other out
 /// of the first cache.
@@ -164,14 +170,14 @@ loop::ContractionSchedule::Turned TurnedByShortVectors(const loop::Kernel& kerne
   const guards::Dim depth = block.Depth(), inner = StepsBehindFirst(block);
   const bool is_shallow = depth.is_const() && depth.const_value() <= kTurnedDepth;
   const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone, folds_few = lies_along_depth && is_shallow;
-  const int64_t rows_min = decodes || folds_few ? kTurnedRowsMin : kPlainTurnedRowsMin;
-  if (rows != 0 && rows < rows_min) return turned;
+  turned.decodes_rows = DecodesRows(kernel, block, form, loop::DepthOfLanes(kernel, form).value_or(0));
+  const int64_t rows_min = decodes || folds_few ? kTurnedRowsMin : PlainRowsMin(turned);
+  if (rows != 0 && rows < rows_min) return {};
   turned.from = folds_few || rows != 0 ? 1 : rows_min;
   turned.rows = 6;
   turned.columns = 2;
   const int64_t at_a_time = decodes ? kTurnedDepth : kPanelDepth;
   turned.depth = is_shallow ? 0 : std::max<int64_t>(1, at_a_time / std::max<int64_t>(1, inner.const_value()));
-  turned.decodes_rows = DecodesRows(kernel, block, form, loop::DepthOfLanes(kernel, form).value_or(0));
   return turned;
 }
 
@@ -194,17 +200,17 @@ loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loo
   const bool is_plain = !is_shallow && TurnsPlain(kernel, form, unit);
   const bool is_copied = is_plain && loop::RunsAlongColumns(kernel, form);
   if (!lanes && !is_copied) return turned;
-  const int64_t rows_min = is_plain ? kPlainTurnedRowsMin : kTurnedRowsMin;
-  if (rows != 0 && rows < rows_min) return turned;
-  if (!is_shallow && !decodes && !is_plain && TurnedPairsOf(kernel, form, unit) == Pairs::kNone) return turned;
+  const bool is_paired = TurnedPairsOf(kernel, form, unit) != Pairs::kNone;
+  turned.decodes_rows = !is_paired && DecodesRows(kernel, block, form, lanes.value_or(0));
+  const int64_t rows_min = is_plain ? PlainRowsMin(turned) : kTurnedRowsMin;
+  if (rows != 0 && rows < rows_min) return {};
+  if (!is_shallow && !decodes && !is_plain && !is_paired) return {};
   // Known rows, and shallow sums of any, need no second way beside this one.
   turned.from = is_shallow || rows != 0 ? 1 : rows_min;
   // Where nothing is decoded, more sums than hide their latency are no faster, and leave more rows over.
   turned.rows = is_plain ? 4 : 6;
   turned.columns = 4;
   turned.depth = is_shallow ? 0 : std::max<int64_t>(1, kPanelDepth / std::max<int64_t>(1, inner.const_value()));
-  const bool is_paired = TurnedPairsOf(kernel, form, unit) != Pairs::kNone;
-  turned.decodes_rows = !is_paired && DecodesRows(kernel, block, form, lanes.value_or(0));
   return turned;
 }
 
