@@ -320,6 +320,8 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
     schedule.row_tile = (rows + count - 1) / count;
   }
   schedule.row_tile = (schedule.row_tile + row_step - 1) / row_step * row_step;
+  // Windows keep their columns from task to task.
+  if (has_windows) rows_at_once = 0;
   const int64_t tasks = rows == 0 ? rows_at_once : (rows + schedule.row_tile - 1) / schedule.row_tile;
   schedule.tasks_at_once = std::max<int64_t>(1, std::min(tasks, rows_at_once / schedule.row_tile));
   if (loop::MayTileColumns(kernel)) {

@@ -135,7 +135,9 @@ loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loo
   // Where nothing is decoded, more sums than hide their latency are no faster, and leave more rows over.
   turned.rows = is_plain ? 4 : 6;
   turned.columns = 4;
-  turned.depth = is_shallow ? 0 : std::max<int64_t>(1, kPanelDepth / std::max<int64_t>(1, inner.const_value()));
+  // A pair has the bytes of one element.
+  const int64_t at_a_time = is_paired ? 2 * kPanelDepth : kPanelDepth;
+  turned.depth = is_shallow ? 0 : std::max<int64_t>(1, at_a_time / std::max<int64_t>(1, inner.const_value()));
   return turned;
 }
 
