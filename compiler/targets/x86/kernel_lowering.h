@@ -88,6 +88,8 @@ class KernelLowering {
   Value* VectorArg(loop::Id id, unsigned copy) { return varying_[id] ? vectors_[copy][id] : splats_[id]; }
   Value* LaneNumbers(llvm::Type* integer);
   Value* EndOfWhole(Value* first, Value* end, int64_t step);
+  Status ByVectors(Value* first, Value* end, unsigned step, bool is_even,
+                   const std::function<void(Value* at, Value* mask)>& body);
   Value* FirstLanes(Value* count, unsigned lanes);
 
   Value* PlaceOf(const Turn& turn, Value* first, Value* end);

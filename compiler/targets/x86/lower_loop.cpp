@@ -264,6 +264,24 @@ Value* KernelLowering::EndOfWhole(Value* first, Value* end, int64_t step) {
   return code_.CreateAdd(first, code_.CreateAnd(code_.CreateSub(end, first), code_.I64(-step)));
 }
 
+/// Runs `body` for every `step` from `first` to `end`, the last time with a mask of those that are left, unless the
+/// caller knows that none are: `is_even`.
+Status KernelLowering::ByVectors(Value* first, Value* end, unsigned step, bool is_even,
+                                 const std::function<void(Value* at, Value* mask)>& body) {
+  Accumulators none;
+  Value* whole = EndOfWhole(first, end, step);
+  TRY(CountUp(first, whole, step, none, [&](Value* at, Accumulators&) -> Status {
+    body(at, nullptr);
+    return {};
+  }));
+  if (is_even) return {};
+  // One round at most, which a loop says as well as a branch.
+  return CountUp(whole, end, step, none, [&](Value* at, Accumulators&) -> Status {
+    body(at, FirstLanes(code_.CreateSub(end, at), step));
+    return {};
+  });
+}
+
 /// The mask of the first `count` of `lanes` lanes.
 Value* KernelLowering::FirstLanes(Value* count, unsigned lanes) {
   llvm::Type* narrow = code_.getInt32Ty();

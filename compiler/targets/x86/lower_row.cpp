@@ -90,18 +90,8 @@ Status KernelLowering::KeepRow(Contract& c, Value* row) {
         return from(n + 1);
       });
     }
-    Value* first = code_.I64(0);
-    Value* end = Evaluate(extent);
-    Value* whole = EndOfWhole(first, end, c.step);
-    TRY(CountUp(first, whole, c.step, none, [&](Value* k, Accumulators&) -> Status {
-      keep(k, nullptr);
-      return {};
-    }));
-    if (extent.is_const() && extent.const_value() % c.step == 0) return {};
-    return CountUp(whole, end, c.step, none, [&](Value* k, Accumulators&) -> Status {
-      keep(k, FirstLanes(code_.CreateSub(end, k), c.step));
-      return {};
-    });
+    const bool is_even = extent.is_const() && extent.const_value() % c.step == 0;
+    return ByVectors(code_.I64(0), Evaluate(extent), c.step, is_even, keep);
   };
   TRY(from(0));
   c.ks.assign(c.ks.size(), nullptr);

@@ -104,20 +104,10 @@ Status KernelLowering::TurnColumns(Contract& c, Value* column, Value* end_column
     const std::vector<Line> columns = LinesOfColumns(c, code_.CreateAdd(column, ahead), end_column, kTogether);
     return ForEachTurned(c, first_k, end_k, false, none, [&](Value* first, Value* end, Accumulators&) -> Status {
       if (c.tiles && !c.tiles->right_scales.empty()) PackScales(c, columns, ahead, first_k);
-      Value* whole = EndOfWhole(first, end, steps);
-      TRY(CountUp(first, whole, steps, none, [&](Value* at, Accumulators&) -> Status {
+      // The last vector reaches into the place of the next k, which is turned over later.
+      return ByVectors(first, end, steps, is_even, [&](Value* at, Value* mask) {
         k = at;
-        ForEachUnrolled(c, [&] { turn(columns, ahead, nullptr); });
-        return {};
-      }));
-      if (is_even) return {};
-      // One round at most, which a loop says as well as a branch. A vector reaches into the place of the next k, which
-      // is turned over later.
-      return CountUp(whole, end, steps, none, [&](Value* at, Accumulators&) -> Status {
-        k = at;
-        Value* mask = FirstLanes(code_.CreateSub(end, at), steps);
         ForEachUnrolled(c, [&] { turn(columns, ahead, mask); });
-        return {};
       });
     });
   });
@@ -142,17 +132,7 @@ Status KernelLowering::DecodeRows(Contract& c, Value* first_k, Value* end_k) {
       });
     };
     return ForEachTurned(c, first_k, end_k, false, none, [&](Value* first, Value* end, Accumulators&) -> Status {
-      Value* whole = EndOfWhole(first, end, c.lanes);
-      TRY(CountUp(first, whole, c.lanes, none, [&](Value* k, Accumulators&) -> Status {
-        decode(k, nullptr);
-        return {};
-      }));
-      if (is_even) return {};
-      // One round at most, which a loop says as well as a branch.
-      return CountUp(whole, end, c.lanes, none, [&](Value* k, Accumulators&) -> Status {
-        decode(k, FirstLanes(code_.CreateSub(end, k), c.lanes));
-        return {};
-      });
+      return ByVectors(first, end, c.lanes, is_even, decode);
     });
   };
   return CountUp(first_row_, end_row_, 1, none, decode_row, /*at_least_once=*/true);

@@ -63,7 +63,6 @@ Status KernelLowering::TurnWindows(Contract& c, Value* column, Value* end_column
     first = code_.CreateMul(first_k, Evaluate(panel.steps[cut]));
     end = code_.CreateMul(end_k, Evaluate(panel.steps[cut]));
   }
-  Value* whole = EndOfWhole(first, end, c.lanes);
   const guards::Dim& steps = panel.run_steps;
   const bool is_even = steps.is_const() && steps.const_value() % c.lanes == 0 &&
                        (!is_cut_in_run ||
@@ -85,17 +84,8 @@ Status KernelLowering::TurnWindows(Contract& c, Value* column, Value* end_column
         into = code_.CreateAdd(code_.CreateMul(into, code_.I64(width)), ahead);
         StoreTurned(block, code_.CreateGEP(element, c.piece, {into}), width);
       };
-      TRY(CountUp(first, whole, c.lanes, none, [&](Value* at, Accumulators&) -> Status {
-        turn(at, nullptr);
-        return {};
-      }));
-      if (is_even) return {};
-      // One round at most, which a loop says as well as a branch. What it writes behind the run, the next run
-      // overwrites.
-      return CountUp(whole, end, c.lanes, none, [&](Value* at, Accumulators&) -> Status {
-        turn(at, FirstLanes(code_.CreateSub(end, at), c.lanes));
-        return {};
-      });
+      // What the last vector writes behind the run, the next run overwrites.
+      return ByVectors(first, end, c.lanes, is_even, turn);
     };
     const std::function<Status(size_t, Value*, Value*)> each_outer = [&](size_t n, Value* row, Value* from) -> Status {
       if (n == panel.outer.size()) return turn_run(row, from);
