@@ -16,6 +16,8 @@ import ingot
 
 F = torch.nn.functional
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 48, 64, 65, 70)
+# Several pieces of a depth and of the rows of a task, and what is left over of each.
+MANY = (96, 130, 257, 300, 520)
 TYPES = (torch.float32, torch.float32, torch.bfloat16, torch.float16, torch.float64)
 Step = typing.Callable[..., torch.Tensor]
 
@@ -38,7 +40,7 @@ class Program:
         self.arguments: "list[torch.Tensor]" = []
         self.steps: "list[tuple[str, Step, tuple[tuple[str, int], ...]]]" = []
         batch = [self.pick.choice((1, 2, 3))] if self.pick.random() < 0.5 else []
-        m, k, n = (self.pick.choice(SIZES) for _ in range(3))
+        m, k, n = (self.pick.choice(MANY if self.pick.random() < 0.2 else SIZES) for _ in range(3))
         x = self.argument([*batch, m, k])
         shape = [*batch, m, n]
         y = self.product(x, batch, k, n)
