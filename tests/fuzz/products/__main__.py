@@ -86,7 +86,7 @@ class Program:
             return self.add("einsum", lambda a, w: torch.einsum("...k,nk->...n", a, w), x, self.argument([n, k]))
         if kind == "int8":
             self.arguments.append(torch.randint(-127, 128, (n, k), generator=self.generator, dtype=torch.int8))
-            weight, scale = ("a", len(self.arguments) - 1), self.argument([n, 1], plain=True)
+            weight, scale = ("a", len(self.arguments) - 1), self.scales([n, 1])
             if self.pick.random() < 0.5:
                 return self.add("int8", lambda a, w, s: F.linear(a, w.to(a.dtype) * s), x, weight, scale)
             return self.add("int8 then scale", lambda a, w, s: F.linear(a, w.to(a.dtype)) * s.squeeze(1), x, weight, scale)
@@ -104,6 +104,12 @@ class Program:
         self.arguments.append(torch.randint(*((-127, 128) if dtype == torch.int8 else (0, 256)), sizes, generator=self.generator, dtype=dtype))
         return ("a", len(self.arguments) - 1)
 
+    def scales(self, sizes: "list[int]") -> "tuple[str, int]":
+        """Those of weights of few bits, which become numbers of the size that others have: a softmax of thousands tells nothing."""
+        scale = self.argument(sizes, plain=True)
+        self.arguments[scale[1]] /= 64
+        return scale
+
     def grouped(self, x: "tuple[str, int]", kind: str, k: int, n: int) -> "tuple[str, int]":
         """Weights of 8 bits, or of 4 in the halves of bytes, with a scale and maybe a zero point for each group along the depth."""
         halves = kind == "halves"
@@ -113,7 +119,7 @@ class Program:
         size = self.pick.choice(sizes)
         groups, neighbours, zeros, rounds = k // size, self.pick.random() < 0.5, self.pick.random() < 0.5, self.pick.random() < 0.5
         weight = self.integers([n, groups, size // 2] if halves else [n, groups, size], torch.uint8 if halves else torch.int8)
-        operands = [x, weight, self.argument([n, groups, 1], plain=True)]
+        operands = [x, weight, self.scales([n, groups, 1])]
         if zeros:
             operands.append(self.integers([n, groups, 1], torch.int8))
 
