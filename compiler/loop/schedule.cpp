@@ -36,8 +36,8 @@ std::string Print(const Schedule& schedule) {
     text += fmt::format(", from {} rows turned over with {}registers {}x{}, depth {}", turned.from,
                         turned.by_tiles ? "tile " : "", turned.rows, turned.columns, all_or(turned.depth));
     if (turned.gathers) text += ", rows gathered";
-    if (turned.decodes_rows) text += ", rows decoded first";
     if (one.lane_depth != 0 && !turned.gathers) text += fmt::format(" of k{}", one.lane_depth);
+    if (turned.decodes_rows) text += ", rows decoded first";
   }
   if (!schedule.transposed.empty()) add(fmt::format("transposed %{}", fmt::join(schedule.transposed, ", %")));
   if (schedule.row_lanes != 0) add(fmt::format("lanes i {}", schedule.row_lanes));

@@ -298,11 +298,13 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
       const bool is_plain = !is_window && tile.turned.depth != 0 && TurnsPlain(kernel, form, unit);
       has_windows |= is_window;
       has_plain_panels |= is_plain;
-      const int64_t steps = StepsOf(block, tile);
+      const guards::Dim steps = TurnedSteps(block, tile);
       // Tasks of few rows, so that there are some for all threads, and as many at once as a thread has.
-      const bool shares_panel = !is_window && !tile.turned.by_tiles && steps != 0 && loop::MayTileColumns(kernel);
-      const int64_t row_bytes = std::max<int64_t>(1, steps) * int64_t{sizeof(float)};
-      if (shares_panel) rows_at_once = std::max({rows_at_once, kRowBytesAtOnce / row_bytes, kTurnedRowTile});
+      const bool shares_panel = !is_window && !tile.turned.by_tiles && steps.is_const() && loop::MayTileColumns(kernel);
+      if (shares_panel) {
+        const int64_t row_bytes = std::max<int64_t>(1, steps.const_value()) * int64_t{sizeof(float)};
+        rows_at_once = std::max({rows_at_once, kRowBytesAtOnce / row_bytes, kTurnedRowTile});
+      }
       const int64_t of_windows = tile.turned.gathers && shares_all ? kGatheredRowTile : kWindowRowTile;
       const int64_t of_turned = shares_panel ? kRowTile : TurnedTaskRows(block, tile);
       most_rows = is_window && schedule.contractions.empty() ? of_windows
@@ -332,10 +334,12 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
     const bool is_short = extent.is_const() && extent.const_value() <= kShortColumns;
     if (is_along_columns) columns = is_few ? kColumnBytesOfFewRows / 4 : is_short ? kColumnTile : 2 * kColumnTile;
     if (has_windows || has_plain_panels) columns = column_step;
-    // Rows are decoded for each task; few columns are shared out among threads in smaller pieces.
+    // Rows are decoded for each task; few columns are shared out among threads in smaller pieces. Windows keep those of
+    // one register tile.
     const auto decodes_rows = [](const loop::ContractionSchedule& tile) { return tile.turned.decodes_rows; };
     const bool is_scarce = extent.is_const() && extent.const_value() <= kNarrowColumns / 3;
-    if (has_plain_panels && !is_scarce && std::ranges::any_of(schedule.contractions, decodes_rows)) columns *= 2;
+    const bool may_double = has_plain_panels && !has_windows && !is_scarce;
+    if (may_double && std::ranges::any_of(schedule.contractions, decodes_rows)) columns *= 2;
     schedule.column_tile = (columns + column_step - 1) / column_step * column_step;
     schedule.transposed = TransposedIn(kernel);
   } else {
@@ -474,7 +478,7 @@ guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, con
     return bytes + guards::Dim(TilePanelOf(block, *tiles, tile).bytes());
   }
   const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
-  guards::Dim depth = turned.depth != 0 ? guards::Dim(turned.depth) * StepsBehindFirst(block) : block.Depth();
+  guards::Dim depth = TurnedSteps(block, tile);
   if (GoesByWindows(kernel, form)) {
     const WindowPanel panel = WindowPanelOf(kernel, form, tile, schedule, unit);
     depth = panel.rows * guards::Dim(panel.pieces);
@@ -487,9 +491,7 @@ guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, con
 }
 
 guards::Dim DecodedSteps(const loop::Block& block, const loop::ContractionSchedule& tile, const VectorUnit& unit) {
-  const int64_t depth = tile.turned.depth;
-  const guards::Dim steps = depth != 0 ? guards::Dim(depth) * StepsBehindFirst(block) : block.Depth();
-  return steps + guards::Dim(int64_t{unit.bytes} / int64_t{sizeof(float)});
+  return TurnedSteps(block, tile) + guards::Dim(int64_t{unit.bytes} / int64_t{sizeof(float)});
 }
 
 TileBuffer TileBufferOf(const loop::Kernel& kernel, const loop::Schedule& schedule, uint32_t row_buffer,

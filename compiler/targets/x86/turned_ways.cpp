@@ -23,6 +23,13 @@ constexpr int64_t kPanelDepth = 128;
 // As kPlainTurnedRowsMin, of rows that are decoded first.
 constexpr int64_t kDecodedTurnedRowsMin = 24;
 
+/// Steps of all k but the first, for one of that.
+guards::Dim StepsBehindFirst(const loop::Block& block) {
+  guards::Dim steps(1);
+  for (size_t k = 1; k < block.depths.size(); ++k) steps = steps * block.depths[k];
+  return steps;
+}
+
 /// The way of many rows by tile registers, for tasks that have rows enough to fill one.
 loop::ContractionSchedule::Turned TurnedByTiles(const loop::Block& block, int64_t rows, const TileForm& form) {
   loop::ContractionSchedule::Turned turned;
@@ -91,16 +98,9 @@ loop::ContractionSchedule::Turned TurnedByShortVectors(const loop::Kernel& kerne
 
 }  // namespace
 
-guards::Dim StepsBehindFirst(const loop::Block& block) {
-  guards::Dim steps(1);
-  for (size_t k = 1; k < block.depths.size(); ++k) steps = steps * block.depths[k];
-  return steps;
-}
-
-int64_t StepsOf(const loop::Block& block, const loop::ContractionSchedule& tile) {
-  guards::Dim steps = block.Depth();
-  if (tile.turned.depth != 0) steps = guards::Dim(tile.turned.depth) * StepsBehindFirst(block);
-  return steps.is_const() ? std::max<int64_t>(1, steps.const_value()) : 0;
+guards::Dim TurnedSteps(const loop::Block& block, const loop::ContractionSchedule& tile) {
+  const int64_t depth = tile.turned.depth;
+  return depth != 0 ? guards::Dim(depth) * StepsBehindFirst(block) : block.Depth();
 }
 
 bool TurnsPlain(const loop::Kernel& kernel, const loop::Contraction& form, const VectorUnit& unit) {

@@ -21,14 +21,11 @@ constexpr int64_t kPlainTurnedRowsMin = 64;
 loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loop::Block& block, int64_t rows,
                                            const loop::Contraction& form, const VectorUnit& unit);
 
-/// Whether many rows turn over columns that they multiply as they are, in f32: vectors along j need not be folded, and
-/// what a register tile reads stays in the first cache. Narrower vectors gain less than that costs.
+/// Whether many rows turn over columns that they multiply as they are, widened to f32 at most: vectors along j need not
+/// be folded, and what a register tile reads stays in the first cache. Narrower vectors gain less than that costs.
 bool TurnsPlain(const loop::Kernel& kernel, const loop::Contraction& form, const VectorUnit& unit);
 
-/// Steps of all k but the first, for one of that.
-guards::Dim StepsBehindFirst(const loop::Block& block);
-
-/// Steps of the k that are turned over at a time; 0: nobody knows.
-int64_t StepsOf(const loop::Block& block, const loop::ContractionSchedule& tile);
+/// Steps of all k together that are turned over at a time.
+guards::Dim TurnedSteps(const loop::Block& block, const loop::ContractionSchedule& tile);
 
 }  // namespace ingot::compiler::x86
