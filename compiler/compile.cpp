@@ -17,7 +17,7 @@
 namespace ingot::compiler {
 namespace {
 
-constexpr int kCompilerVersion = 14;
+constexpr int kCompilerVersion = 15;
 // Interpreted instructions in a millisecond, measured: turns the time box of the proof into a
 // bound that does not depend on the machine.
 constexpr uint64_t kWorkInMillisecond = 20'000;

@@ -306,6 +306,7 @@ std::optional<CoordsId> Domain::ArgCoords(const ExprPool& pool, const Expr& e, s
       if (arg == 0) {
         Affine& at = result[e.axis];
         at.offset = at.offset - e.start;
+        if (sizes[e.axis].is_one()) at = Affine();
         return Intern(std::move(result));
       }
       if (sizes.size() == e.sizes.size()) return id;

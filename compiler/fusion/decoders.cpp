@@ -15,10 +15,10 @@ namespace {
 /// Only arithmetic between values, positions and constants.
 bool IsArithmetic(const ExprPool& pool, ExprId id) {
   const Expr& e = pool[id];
-  if (e.kind == ExprKind::kValue || e.kind == ExprKind::kConst) return true;
+  if (e.kind == ExprKind::kValue || e.kind == ExprKind::kConst || e.kind == ExprKind::kNothing) return true;
   const bool is_taken = e.kind == ExprKind::kRound || e.kind == ExprKind::kView || e.kind == ExprKind::kReshape ||
                         e.kind == ExprKind::kIota || e.kind == ExprKind::kSize ||
-                        (e.kind == ExprKind::kRegion && pool[e.args[0]].sizes[e.axis].is_one()) ||
+                        (e.kind == ExprKind::kRegion && IsStacked(pool, e)) ||
                         (e.kind == ExprKind::kMap && loop::TraitsOf(e.op).cls != loop::OpClass::kCompare &&
                          loop::TraitsOf(e.op).cls != loop::OpClass::kSelect);
   return is_taken && std::ranges::all_of(e.args, [&](ExprId arg) { return IsArithmetic(pool, arg); });
@@ -61,7 +61,8 @@ class Decoders {
     return guards::IsFloat(lowered_.pool[root].dtype) ? 3 * chain.bytes <= 2 * bytes : chain.bytes <= bytes;
   }
 
-  /// Convolutions read memory: what lies outside an image is in no formula.
+  /// Windows reach over edges, and those of convolutions are computed where what they read there is loads, of elements
+  /// that many of them share.
   bool IsConvolved(ValueId value) const {
     return std::ranges::any_of(lowered_.graph.uses(value), [&](const Use& use) {
       if (!use.IsNode()) return false;

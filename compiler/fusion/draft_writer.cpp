@@ -5,6 +5,7 @@
 #include <bit>
 #include <utility>
 
+#include "compiler/loop/elsewhere.h"
 #include "compiler/loop/ops.h"
 
 namespace ingot::compiler::fusion {
@@ -109,7 +110,6 @@ size_t DraftWriter::BlockOf(bool row) const { return row ? 2 * (stage - 1) : 2 *
 Id DraftWriter::Put(loop::Block& block, Inst inst, bool is_row, unsigned cost) {
   const Id id = static_cast<Id>(draft_.kernel.insts.size());
   is_row_.push_back(is_row);
-  is_load_.push_back(inst.op == ScalarOp::kLoad);
   cost_.push_back(cost);
   block.insts.push_back(id);
   draft_.kernel.insts.push_back(std::move(inst));
@@ -146,6 +146,11 @@ Id DraftWriter::FindSame(const Inst& inst, bool row, size_t block) const {
 
 Id DraftWriter::AppendOp(ScalarOp op, DType dtype, std::vector<Id> args) {
   return Append(Inst{.op = op, .dtype = dtype, .args = std::move(args)});
+}
+
+bool DraftWriter::GivesElsewhere(Id condition, Id id, const Expr& otherwise) const {
+  if (condition == kNone || id == kNone || otherwise.kind != ExprKind::kConst) return false;
+  return loop::GivesElsewhere(draft_.kernel.insts, condition, id, ConstantOf(otherwise));
 }
 
 Id DraftWriter::AppendIndex(const Affine& a) {

@@ -40,6 +40,9 @@ class DraftWriter {
 
   loop::Id Append(loop::Inst inst);
   loop::Id AppendOp(ScalarOp op, DType dtype, std::vector<loop::Id> args);
+  /// Whether `id` is known to give the constant `otherwise` wherever `condition` does not hold (loop::GivesElsewhere),
+  /// as loads under the condition give 0: nobody has to choose between the two.
+  bool GivesElsewhere(loop::Id condition, loop::Id id, const Expr& otherwise) const;
   loop::Id AppendIndex(const Affine& a);
   loop::Id AppendSize(const Dim& size);
   /// A value that is the same for all j is still stored once for each j of a full result.
@@ -64,7 +67,6 @@ class DraftWriter {
 
   const loop::Inst& At(loop::Id id) const { return draft_.kernel.insts[id]; }
   bool IsRow(loop::Id id) const { return is_row_[id]; }
-  bool IsLoad(loop::Id id) const { return is_load_[id]; }
   /// What computing the value again would cost, as far as it depends on j.
   unsigned CostOf(loop::Id id) const { return cost_[id]; }
 
@@ -80,7 +82,7 @@ class DraftWriter {
   const Graph& graph_;
   LoopVars vars_;
   Draft draft_;
-  std::vector<bool> is_row_, is_load_;  // By instruction, as `cost_`.
+  std::vector<bool> is_row_;  // By instruction, as `cost_`.
   std::vector<unsigned> cost_;
   std::string failure_;
 };

@@ -209,6 +209,7 @@ class Emitter {
       case ExprKind::kView:
       case ExprKind::kReshape: return EmitArg(e, 0, at, predicate);
       case ExprKind::kRegion: return EmitRegion(e, at, predicate);
+      case ExprKind::kNothing: return writer_.Fail("a region that is followed by nothing");
       case ExprKind::kGather: return EmitGather(e, at, predicate);
       case ExprKind::kReduce: return EmitTrivialFold(e, at, predicate);
       // What lies before a place counts wherever the place itself is asked for.
@@ -241,7 +242,8 @@ class Emitter {
     if (inside == kNone) return EmitArg(e, 0, at, predicate);
     const Id both = predicate == kNone ? inside : writer_.AppendOp(ScalarOp::kAnd, DType::kBool, {predicate, inside});
     const Id inner = EmitArg(e, 0, at, both);
-    if (e.args.size() == 1) return inner;
+    const Expr& outside = pool_[e.args[1]];
+    if (outside.kind == ExprKind::kNothing || writer_.GivesElsewhere(inside, inner, outside)) return inner;
     const Id outer = EmitArg(e, 1, at, predicate);
     return writer_.AppendOp(ScalarOp::kSelect, e.dtype, {inside, inner, outer});
   }
@@ -275,11 +277,10 @@ class Emitter {
     for (size_t k = 1; k < e.args.size(); ++k) {
       Id raw = EmitArg(e, k, at, predicate);
       if (raw == kNone) return std::nullopt;
-      if (predicate != kNone && !writer_.IsLoad(raw)) {
-        // Computed from positions, it may be anything where nothing is asked for; a load gives 0 there.
-        const DType dtype = pool_[e.args[k]].dtype;
-        raw = writer_.AppendOp(ScalarOp::kSelect, dtype,
-                               {predicate, raw, writer_.Append({.op = ScalarOp::kConst, .dtype = dtype})});
+      const Expr zero{.kind = ExprKind::kConst, .dtype = pool_[e.args[k]].dtype};
+      if (predicate != kNone && !writer_.GivesElsewhere(predicate, raw, zero)) {
+        // It may be anything where nothing is asked for, and is checked there.
+        raw = writer_.AppendOp(ScalarOp::kSelect, zero.dtype, {predicate, raw, writer_.Append(ConstantOf(zero))});
         if (raw == kNone) return std::nullopt;
       }
       Inst cast{.op = ScalarOp::kCast, .dtype = DType::kI64, .args = {raw}};

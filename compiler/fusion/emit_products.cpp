@@ -79,40 +79,43 @@ Id ProductEmitter::FactorOf(ExprId id, CoordsId at, Id predicate, loop::Block& b
 }
 
 Id ProductEmitter::FactorRegion(const Expr& e, CoordsId at, Id predicate, loop::Block& block) {
-  const Expr& inner = scope_.pool[e.args[0]];
-  if (e.args.size() == 1) {
-    const Dim end = e.start + e.size;
-    if (e.start.is_zero() && end == e.sizes[e.axis]) return Factor(e, 0, at, predicate, block);
-    const Affine place = scope_.group.domain.at(at)[e.axis];
-    const auto compare = [&](ScalarOp op, const Dim& with) {
-      return writer_.AppendTo(
-          block, Inst{.op = op, .dtype = DType::kBool, .args = {IndexIn(place, block), SizeIn(with, block)}});
-    };
-    const auto both = [&](Id a, Id b) {
-      return a == kNone ? b
-                        : writer_.AppendTo(block, Inst{.op = ScalarOp::kAnd, .dtype = DType::kBool, .args = {a, b}});
-    };
-    if (!e.start.is_zero()) predicate = both(predicate, compare(ScalarOp::kGe, e.start));
-    if (!(end == e.sizes[e.axis])) predicate = both(predicate, compare(ScalarOp::kLt, end));
-    return Factor(e, 0, at, predicate, block);
+  if (IsStacked(scope_.pool, e)) return FactorStacked(e, at, predicate, block);
+  const Dim end = e.start + e.size;
+  const Affine place = scope_.group.domain.at(at)[e.axis];
+  Id inside = kNone, both = predicate;
+  const auto join = [&](Id& a, Id b) {
+    a = a == kNone ? b : writer_.AppendTo(block, Inst{.op = ScalarOp::kAnd, .dtype = DType::kBool, .args = {a, b}});
+  };
+  const auto require = [&](ScalarOp op, const Dim& with) {
+    const Id holds = writer_.AppendTo(
+        block, Inst{.op = op, .dtype = DType::kBool, .args = {IndexIn(place, block), SizeIn(with, block)}});
+    join(inside, holds);
+    join(both, holds);
+  };
+  if (!e.start.is_zero()) require(ScalarOp::kGe, e.start);
+  if (!(end == e.sizes[e.axis])) require(ScalarOp::kLt, end);
+  const Id inner = Factor(e, 0, at, both, block);
+  const Expr& outside = scope_.pool[e.args[1]];
+  if (inside == kNone || outside.kind == ExprKind::kNothing || writer_.GivesElsewhere(inside, inner, outside)) {
+    return inner;
   }
-  if (!inner.sizes[e.axis].is_one()) return writer_.Fail("a product of parts of other sizes than 1");
+  return Choose(inside, inner, Factor(e, 1, at, predicate, block), block);
+}
+
+Id ProductEmitter::FactorStacked(const Expr& e, CoordsId at, Id predicate, loop::Block& block) {
+  if (scope_.pool[e.args[1]].kind == ExprKind::kNothing) return Factor(e, 0, at, predicate, block);
   const Affine position = scope_.group.domain.at(at)[e.axis];
   const Id is_first = writer_.AppendTo(
       block,
       Inst{.op = ScalarOp::kEq, .dtype = DType::kBool, .args = {IndexIn(position, block), SizeIn(e.start, block)}});
-  const Id first = Factor(e, 0, at, predicate, block), second = FactorBeside(e, at, predicate, block);
-  if (first == kNone || second == kNone) return kNone;
-  return writer_.AppendTo(block, Inst{.op = ScalarOp::kSelect, .dtype = e.dtype, .args = {is_first, first, second}});
+  const Id first = Factor(e, 0, at, predicate, block), second = Factor(e, 1, at, predicate, block);
+  return Choose(is_first, first, second, block);
 }
 
-Id ProductEmitter::FactorBeside(const Expr& e, CoordsId at, Id predicate, loop::Block& block) {
-  const Expr& rest = scope_.pool[e.args[1]];
-  const bool is_last = rest.kind == ExprKind::kRegion && rest.args.size() == 1 && rest.axis == e.axis &&
-                       scope_.pool[rest.args[0]].sizes[rest.axis].is_one();
-  if (!is_last) return Factor(e, 1, at, predicate, block);
-  const auto place = scope_.group.domain.ArgCoords(scope_.pool, e, 1, at);
-  return place ? Factor(rest, 0, *place, predicate, block) : writer_.Fail("an index map the group cannot express");
+Id ProductEmitter::Choose(Id condition, Id then, Id otherwise, loop::Block& block) {
+  if (condition == kNone || then == kNone || otherwise == kNone) return kNone;
+  const DType dtype = writer_.At(then).dtype;
+  return writer_.AppendTo(block, Inst{.op = ScalarOp::kSelect, .dtype = dtype, .args = {condition, then, otherwise}});
 }
 
 Id ProductEmitter::FactorLoad(ValueId value, CoordsId at, Id predicate, loop::Block& block) {

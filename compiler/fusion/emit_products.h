@@ -26,12 +26,12 @@ class ProductEmitter {
   /// args[arg] of `e`.
   loop::Id Factor(const Expr& e, size_t arg, CoordsId at, loop::Id predicate, loop::Block& block);
   loop::Id FactorOf(ExprId id, CoordsId at, loop::Id predicate, loop::Block& block);
-  /// One of two, by position: what is stacked, both of which are there everywhere, or what is there in some places and
-  /// 0 elsewhere.
+  /// One of two, by position.
   loop::Id FactorRegion(const Expr& e, CoordsId at, loop::Id predicate, loop::Block& block);
-  /// What is there where the first of `e` is not. The last of what is stacked stands under no condition: where it is
-  /// not, the others are.
-  loop::Id FactorBeside(const Expr& e, CoordsId at, loop::Id predicate, loop::Block& block);
+  /// Of what is stacked, both are there everywhere; the last stands under no condition: where it is not, the others
+  /// are.
+  loop::Id FactorStacked(const Expr& e, CoordsId at, loop::Id predicate, loop::Block& block);
+  loop::Id Choose(loop::Id condition, loop::Id then, loop::Id otherwise, loop::Block& block);
   loop::Id FactorLoad(ValueId value, CoordsId at, loop::Id predicate, loop::Block& block);
   loop::Id IndexIn(const Affine& a, loop::Block& block);
   loop::Id SizeIn(const Dim& size, loop::Block& block) { return writer_.AppendTo(block, InstOfSize(size)); }

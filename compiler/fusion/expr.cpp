@@ -36,6 +36,10 @@ Coords ApplyMap(const Coords& map, const Coords& at) {
   return result;
 }
 
+bool IsStacked(const ExprPool& pool, const Expr& region) {
+  return pool[region.args[0]].sizes[region.axis].is_one() && pool[region.args[1]].kind != ExprKind::kConst;
+}
+
 Coords ContractionArg(const Expr& e, size_t arg, const Coords& at) {
   Coords result;
   for (const Affine& entry : arg == 0 ? e.map : e.right) {
@@ -171,17 +175,15 @@ ExprId ExprPool::Reshape(ExprId arg, Dims sizes) {
 }
 
 ExprId ExprPool::Region(ExprId inner, ExprId outer, Dims sizes, uint32_t axis, Dim start, Dim size) {
-  if (inner == kNoExpr) return kNoExpr;
-  Expr e{.kind = ExprKind::kRegion, .dtype = exprs_[inner].dtype, .sizes = std::move(sizes), .args = {inner}};
-  if (outer != kNoExpr) {
-    if (exprs_[outer].dtype != e.dtype) return kNoExpr;
-    e.args.push_back(outer);
-  }
+  if (inner == kNoExpr || outer == kNoExpr || exprs_[outer].dtype != exprs_[inner].dtype) return kNoExpr;
+  Expr e{.kind = ExprKind::kRegion, .dtype = exprs_[inner].dtype, .sizes = std::move(sizes), .args = {inner, outer}};
   e.axis = axis;
   e.start = std::move(start);
   e.size = std::move(size);
   return Add(std::move(e));
 }
+
+ExprId ExprPool::Nothing(DType dtype) { return Add({.kind = ExprKind::kNothing, .dtype = dtype}); }
 
 ExprId ExprPool::Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCheck check, Dims sizes, Coords map) {
   if (table == kNoExpr) return kNoExpr;

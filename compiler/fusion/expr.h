@@ -46,6 +46,7 @@ enum class ExprKind : uint8_t {
   kView,     ///< args[0] at the coordinates that `map` gives
   kReshape,  ///< args[0] with other sizes over the same elements in order
   kRegion,   ///< start <= c[axis] < start + size ? args[0] at c[axis] - start : args[1] at c
+  kNothing,  ///< what no element is: args[1] of the last of several regions that fill their dim
   kGather,   ///< args[0] at `map`, whose gathered terms name args[1 + i], indices under `check`
   kReduce,   ///< op over the dims in `reduced`, which stay with size 1
   kScan,     ///< op over args[0] along `axis`, up to each place
@@ -101,7 +102,9 @@ class ExprPool {
   ExprId Expand(ExprId arg, const Dims& sizes);
   ExprId View(ExprId arg, Dims sizes, Coords map);
   ExprId Reshape(ExprId arg, Dims sizes);
+  /// Both are there always; what lies around an image is an `outer` of its own.
   ExprId Region(ExprId inner, ExprId outer, Dims sizes, uint32_t axis, Dim start, Dim size);
+  ExprId Nothing(DType dtype);
   ExprId Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCheck check, Dims sizes, Coords map);
   /// What a node that works in place stores: `source` at `map`, dims of its operand, whose other elements stay.
   ExprId Scatter(ExprId source, std::vector<ExprId> indices, loop::IndexCheck check, Coords map);
@@ -126,6 +129,10 @@ class ExprPool {
   std::vector<ExprId> values_;
   Dims depth_extents_;
 };
+
+/// Whether a region puts what has one place along its dim beside something else: its index only chooses, both are there
+/// whatever it is.
+bool IsStacked(const ExprPool& pool, const Expr& region);
 
 /// Coordinates of args[arg] of a contraction from those of its result.
 Coords ContractionArg(const Expr& e, size_t arg, const Coords& at);

@@ -35,7 +35,8 @@ ExprId PaddedFor(const Rule& r, const Convolution& conv) {
     walk.window[i] += conv.dims[i].Shift();  // Of phases, which have neither steps nor distances.
     sizes[2 + i] = *sizes[2 + i].DivideExactly(Dim(conv.dims[i].PhaseCount()));
   }
-  return Padded(r.pool, r.Tensor(0), kNoExpr, walk, sizes);
+  const DType t = ComputeType(r.call.TypeAt(0)->dtype);
+  return Padded(r.pool, r.Tensor(0), r.pool.Float(0, t), walk, sizes);
 }
 
 /// Of all channels of its group, each result: one contraction over channels and taps.

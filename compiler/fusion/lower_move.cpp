@@ -17,7 +17,7 @@ ExprId Constant(const Rule& r, double value) {
 ExprId Concat(const Rule& r, const std::vector<ExprId>& parts, size_t axis) {
   const Dims& sizes = r.result().sizes;
   Dim end = sizes[axis];
-  ExprId rest = kNoExpr;
+  ExprId rest = r.pool.Nothing(ComputeType(r.result().dtype));
   for (size_t i = parts.size(); i-- > 0;) {
     if (parts[i] == kNoExpr) return kNoExpr;
     const Dim extent = r.pool[parts[i]].sizes[axis];

@@ -110,7 +110,7 @@ Results AvgPool(const Rule& r) {
   const bool pads = std::ranges::any_of(walk->padding, [](int64_t padding) { return padding != 0; });
   const bool laps_over = r.call.BoolAt(4).value_or(false), counts_pads = r.call.BoolAt(5).value_or(true);
   if (laps_over || (pads && !counts_pads) || !r.call.IsNone(6)) return r.No("means of parts of windows");
-  const ExprId padded = Padded(r.pool, r.Operand(0, t), kNoExpr, *walk, r.result().sizes);
+  const ExprId padded = Padded(r.pool, r.Operand(0, t), r.pool.Float(0, t), *walk, r.result().sizes);
   ExprId sum = kNoExpr;
   ForEachTap(r.pool, padded, *walk, r.result().sizes, [&](const std::vector<int64_t>&, ExprId value) {
     sum = sum == kNoExpr ? value : r.pool.Map(Op::kAdd, {sum, value});

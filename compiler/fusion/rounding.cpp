@@ -80,6 +80,7 @@ bool IsRounded(const Lowered& lowered, ExprId id, DType narrow) {
     case ExprKind::kValue: return lowered.graph.type(e.value).dtype == narrow;
     case ExprKind::kRound: return e.narrow == narrow;
     case ExprKind::kScatter: return true;  // It is only stored.
+    case ExprKind::kNothing: return true;
     case ExprKind::kView:
     case ExprKind::kReshape:
     case ExprKind::kGather: return IsRounded(lowered, e.args[0], narrow);

@@ -23,8 +23,8 @@ struct Walk {
 std::optional<std::vector<int64_t>> IntsOfDims(const Call& call, size_t at, size_t count,
                                                const std::vector<int64_t>& otherwise);
 
-/// `x`, a batch of images, with `fill` around the last dims (kNoExpr: with zeros), as far as windows of a result with
-/// the sizes `results` reach.
+/// `x`, a batch of images, with `fill` around the last dims, as far as windows of a result with the sizes `results`
+/// reach.
 ExprId Padded(ExprPool& pool, ExprId x, ExprId fill, const Walk& walk, const Dims& results);
 
 /// Where tap `tap` of a window lies in the padded images: coordinates of the dim number `dim` of those walked.
