@@ -16,7 +16,9 @@ namespace {
 bool IsArithmetic(const ExprPool& pool, ExprId id) {
   const Expr& e = pool[id];
   if (e.kind == ExprKind::kValue || e.kind == ExprKind::kConst || e.kind == ExprKind::kNothing) return true;
-  const bool is_taken = e.kind == ExprKind::kRound || e.kind == ExprKind::kView || e.kind == ExprKind::kReshape ||
+  // Products leave out the rounding of what they decode, but where it makes something else of it.
+  const bool is_rounded = e.kind == ExprKind::kRound && !guards::IsFloat8(e.narrow);
+  const bool is_taken = is_rounded || e.kind == ExprKind::kView || e.kind == ExprKind::kReshape ||
                         e.kind == ExprKind::kIota || e.kind == ExprKind::kSize ||
                         (e.kind == ExprKind::kRegion && IsStacked(pool, e)) ||
                         (e.kind == ExprKind::kMap && loop::TraitsOf(e.op).cls != loop::OpClass::kCompare &&

@@ -65,6 +65,7 @@ Id ProductEmitter::FactorOf(ExprId id, CoordsId at, Id predicate, loop::Block& b
     }
     case ExprKind::kRound: {
       // Sums of many products: what is decoded for them stays as wide as it is.
+      if (guards::IsFloat8(e.narrow)) return writer_.Fail("a product of what is rounded to float8 on the way");
       return Factor(e, 0, at, predicate, block);
     }
     case ExprKind::kView:

@@ -35,7 +35,7 @@ class Finder {
     if (node.effects != kPure) return true;
     const auto counts = [&](ValueId id) {
       const DType t = graph_.type(id).dtype;
-      return counts_[id] || !(guards::IsFloat(t) || guards::IsComplex(t));
+      return counts_[id] || guards::IsFloat8(t) || !(guards::IsFloat(t) || guards::IsComplex(t));
     };
     switch (ClassOf(node)) {
       // Sums of many products: nobody's last digit is another's.
@@ -64,6 +64,7 @@ class Finder {
     // Sums of many products: nobody's last digit is another's.
     if (e.kind == ExprKind::kContract) counts = false;
     counts |= is_operation && loop::IsDiscrete(e.op, pool_[e.args[0]].dtype, e.dtype);
+    counts |= e.kind == ExprKind::kRound && loop::IsDiscrete(ScalarOp::kCast, e.dtype, e.narrow);
     for (const ExprId arg : e.args) Visit(arg, counts);
   }
 

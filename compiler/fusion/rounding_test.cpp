@@ -47,6 +47,21 @@ TEST(Rounding, ReachesBackThroughOtherOperations) {
   }
 }
 
+// 1.0625 lies between the float8 1 and 1.125, and 2^-9 decides; it is gone in bf16.
+TEST(Rounding, ReachesWhatIsCutToFloat8) {
+  FusedProgram run(R"(graph @f(%x: bf16[1], %y: bf16[1]) {
+  %0 = aten.add.Tensor(%x, %y, number 1) : bf16[1]
+  %1 = aten.to.dtype(%0, dtype f8e4m3, false, false, none) : f8e4m3[1]
+  %2 = aten.to.dtype(%1, dtype f32, false, false, none) : f32[1]
+  return %2
+})");
+  ExpectOneKernel(run);
+  run.Set(0, {1.0625});
+  run.Set(1, {kLost});
+  ASSERT_TRUE(run.Go());
+  EXPECT_EQ(run.Get(), Values({1}));
+}
+
 TEST(Rounding, ReachesPositions) {
   FusedProgram run(R"(graph @f(%x: bf16[2], %y: bf16[2]) {
   %0 = aten.add.Tensor(%x, %y, number 1) : bf16[2]

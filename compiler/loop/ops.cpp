@@ -87,7 +87,7 @@ static_assert(InEnumOrder());
 
 bool IsDiscrete(ScalarOp op, DType from, DType to) {
   if (!guards::IsFloat(from)) return false;
-  if (op == ScalarOp::kCast) return !guards::IsFloat(to);
+  if (op == ScalarOp::kCast) return !guards::IsFloat(to) || guards::IsFloat8(to);
   const Digits digits = TraitsOf(op).digits;
   return digits == Digits::kDiscrete || digits == Digits::kSteps;
 }

@@ -50,7 +50,7 @@ const OpTraits& TraitsOf(ScalarOp op);
 std::optional<ScalarOp> OpFromName(std::string_view name);
 
 /// Whether a small difference between operands, of type `from`, may decide between results (of type `to`) that lie far
-/// apart. Only floats differ by little.
+/// apart. Only floats differ by little; neighbours among float8 lie far apart.
 bool IsDiscrete(ScalarOp op, DType from, DType to);
 
 /// Whether every correct implementation gives the same number (and NaN for NaN) from equal operands: no rounding, one

@@ -144,3 +144,27 @@ def test_what_float8_has_not_is_named(ingot):
     model.up.weight.zero_()
     layer = ingot.quantize_(model, "fp8").up
     assert layer.decoded(torch.float32).eq(0).all() and "fp8" in repr(layer)
+
+
+@pytest.mark.parametrize("wide", (torch.float16, torch.bfloat16), ids=str)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_what_is_quantized_was_rounded_on_the_way(ingot, dtype, wide):
+    """A step of float8 is much wider than the last digit that decides which of two neighbours a number becomes."""
+    most = torch.finfo(dtype).max
+
+    def per_row(x):
+        scale = x.abs().amax(-1, keepdim=True).clamp(min=1e-6) / most
+        return (x / scale).to(dtype), scale
+
+    def through_views(x):
+        y = (x * 3 + 0.1).reshape(-1, 2, 48).transpose(1, 2)
+        return (y - 0.3).to(dtype).float() * 2
+
+    def back_and_forth(x):
+        return ((x + 0.1).to(dtype).to(wide) * 0.3 + x).to(dtype)
+
+    x = torch.randn(64, 96, generator=torch.Generator().manual_seed(0)).to(wide)
+    for function in (per_row, through_views, back_and_forth):
+        got, want = served(ingot, ingot.compile(function, wait=True, on_unsupported="error"), x), function(x)
+        for a, b in zip(got if isinstance(got, tuple) else (got,), want if isinstance(want, tuple) else (want,)):
+            assert same(a, b), function.__name__
