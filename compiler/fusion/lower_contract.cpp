@@ -93,6 +93,8 @@ Results Addmm(const Rule& r) {
   const DType t = ComputeType(r.result().dtype);
   if (!guards::IsFloat(t)) return {};
   const double beta = r.FloatAt(3, 1), alpha = r.FloatAt(4, 1);
+  // Its libraries pass the operands over, infinities included, or do not, by their types and sizes.
+  if (alpha == 0) return r.No("a product times 0, which PyTorch's libraries may leave out");
   ExprPool& p = r.pool;
   ExprId product = MatrixProduct(r, 1);
   if (alpha != 1) product = p.Map(Op::kMul, {product, p.Float(alpha, t)});

@@ -41,8 +41,8 @@ Results AddSub(const Rule& r) {
   }
   const auto alpha = r.call.ScalarAt(2);
   if (!alpha || IsNumber(*alpha, 1)) return {r.pool.Map(op, {a, b})};
-  // alpha scales the operand that is subtracted in rsub too. torch rounds a float result once.
-  ExprId scale = r.Operand(2, t);
+  // alpha, of the operands' type, scales the operand that is subtracted in rsub too. torch rounds a float result once.
+  ExprId scale = r.Converted(2, t);
   if (!guards::IsFloat(t)) return {r.pool.Map(op, {a, r.pool.Map(Op::kMul, {b, scale})})};
   if (op == Op::kSub) scale = r.pool.Map(Op::kNeg, {scale});
   return {r.pool.Map(Op::kFma, {b, scale, a})};
@@ -98,15 +98,18 @@ Results PowScalar(const Rule& r) {
   const double e = dim && !dim->is_const() ? std::nan("") : r.FloatAt(1, std::nan(""));
   ExprPool& p = r.pool;
   if (e == 1) return {x};
-  if (e == 2) return {p.Map(Op::kMul, {x, x})};
-  if (e == 3) return {p.Map(Op::kMul, {p.Map(Op::kMul, {x, x}), x})};
+  ExprId square = p.Map(Op::kMul, {x, x});
+  if (e == 2) return {square};
+  // torch's loops over bf16 round each product, those over f16 the result.
+  if (r.result().dtype == DType::kBF16) square = p.Round(square, DType::kBF16);
+  if (e == 3) return {p.Map(Op::kMul, {square, x})};
   if (guards::IsFloat(t)) {
     // torch takes roots as powers in f16 alone, where those of -inf and -0 differ.
     const bool has_roots = r.result().dtype != DType::kF16;
     if (e == 0.5 && has_roots) return {p.Map(Op::kSqrt, {x})};
     if (e == -0.5 && has_roots) return {p.Map(Op::kRsqrt, {x})};
     if (e == -1) return {p.Map(Op::kRecip, {x})};
-    if (e == -2) return {p.Map(Op::kRecip, {p.Map(Op::kMul, {x, x})})};
+    if (e == -2) return {p.Map(Op::kRecip, {square})};
   } else if (!(e >= 0)) {
     return {};
   }

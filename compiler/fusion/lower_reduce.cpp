@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include "compiler/fusion/lower.h"
 #include "compiler/ops/infer.h"
 
@@ -100,6 +102,7 @@ Results Variance(const Rule& r, double correction) {
   if (!mask || x == kNoExpr) return {};
   const Dim count = Count(p, x, *mask);
   // Fewer elements than the correction divide by zero: torch clamps, and warns where it sees that.
+  if (std::isnan(correction)) return r.No("a correction that is no number");
   if (count.is_const() && static_cast<double>(count.const_value()) <= correction) return {};
   const ExprId divisor =
       count.is_const()

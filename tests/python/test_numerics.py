@@ -274,3 +274,46 @@ def test_positions_of_special_values_are_eagers(ingot, dtype):
     x = torch.cat([triples, triples.flip(1), triples], 1).contiguous()
     for part, (a, b) in enumerate(zip(served(ingot, positions, x), positions(x))):
         assert same(a, b), part
+
+
+# Numbers that an operator takes -------------------------------------------------------------------------------------------------------
+
+FORMULAS = {
+    "add": lambda x, y: torch.add(x, y, alpha=0.3), "sub": lambda x, y: torch.sub(x, y, alpha=-1.7), "rsub": lambda x, y: torch.rsub(x, y, alpha=0.3),
+    "cube": lambda x, y: x**3 + y, "inverse square": lambda x, y: x**-2.0 * y, "addcmul": lambda x, y: torch.addcmul(x, y, x, value=0.3),
+    "lerp": lambda x, y: torch.lerp(x, y, 0.3), "clamp": lambda x, y: (x * 0.3).clamp(-0.1, 0.7) - y, "inverse": lambda x, y: 3 / x - y / 0.7,
+    "hardswish": lambda x, y: torch.nn.functional.hardswish(x) * y, "leaky": lambda x, y: torch.nn.functional.leaky_relu(x, 0.3) + 0.1 - y,
+}
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_elementwise_formulas_are_eagers_to_the_bit_where_that_counts(ingot, dtype):
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(16, 64, generator=generator).to(dtype) for _ in range(2))
+    wrong = {}
+    for name, function in FORMULAS.items():
+        want = function(x, y)
+        equal = served(ingot, lambda x, y, want, f=function: f(x, y) == want, x, y, want)
+        if not equal.all():
+            wrong[name] = int((~equal).sum())
+    assert not wrong
+
+
+@pytest.mark.parametrize("dtype", WIDE + NARROW, ids=str)
+def test_a_product_times_0_is_eagers(ingot, dtype):
+    for n in (5, 64):
+        a, b, c = (torch.randn(n, n, dtype=dtype) for _ in range(3))
+        a[0, 0], b[1, 1] = math.inf, math.nan
+        # With a beta of 0 beside it, PyTorch's products of bf16 give memory that nobody has written.
+        for beta in (1, 0.5) if dtype == torch.bfloat16 else (1, 0, 0.5):
+            for op, args in ((torch.addmm, (c, a, b)), (torch.baddbmm, (c.repeat(2, 1, 1), a.repeat(2, 1, 1), b.repeat(2, 1, 1)))):
+                assert same(served(ingot, lambda *t, o=op: o(*t, beta=beta, alpha=0), *args), op(*args, beta=beta, alpha=0)), (op, n, beta)
+
+
+@pytest.mark.parametrize("op", (torch.var, torch.std))
+@pytest.mark.parametrize("correction", (math.nan, math.inf, 0, 1.5))
+def test_corrections_that_are_no_counts_are_eagers(ingot, op, correction):
+    for n in (6, 9):
+        x = torch.randn(4, n)
+        got, want = served(ingot, lambda x: op(x, 1, correction=correction), x), op(x, 1, correction=correction)
+        torch.testing.assert_close(got, want, equal_nan=True)
