@@ -5,6 +5,7 @@
 
 #include "compiler/fusion/decoders.h"
 #include "compiler/fusion/rounding.h"
+#include "compiler/fusion/verify.h"
 
 namespace ingot::compiler::fusion {
 
@@ -17,9 +18,20 @@ Lowered::Lowered(const Graph& g, const TakesProduct& takes_product)
     why[id] = kLibraryIsFaster;
   }
   RoundAsEager(*this, g.eager_numerics);
+  for (NodeId id : g.order()) Verify(id);
   aliases = FindAliases(g, pool, results);
   decodes = FindDecoders(*this);
   CutDepths(*this);
+}
+
+void Lowered::Verify(NodeId node) {
+  for (const ExprId result : results[node]) {
+    const std::string_view wrong = WrongWith(pool, result);
+    if (wrong.empty()) continue;
+    why[node] = wrong;
+    results[node].clear();
+    return;
+  }
 }
 
 const Dims& Lowered::StoredSizes(ValueId value) const {

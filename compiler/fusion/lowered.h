@@ -41,6 +41,10 @@ struct Lowered {
     const NodeId def = graph.value(aliases[value].root).def;
     return def != kNoNode && decodes[def];
   }
+
+ private:
+  /// A node whose formula breaks a rule stays with ATen.
+  void Verify(NodeId node);
 };
 
 }  // namespace ingot::compiler::fusion

@@ -146,7 +146,7 @@ constexpr std::string_view kNested =
     "    %3 = reduce_dot %0, %2 : f32\n";
 
 /// Keys that a row sees: a product, a fold over it and a product of that, each over as much of it as the row needs.
-std::string Reaching(std::string_view scores = "over j [%0, %1)", std::string_view fold = "over j [0, %1)",
+std::string Reaching(std::string_view scores = "over j [%0, %1)", std::string_view fold = "over j [%0, %1)",
                      std::string_view values = "over k [%0, %1)", std::string_view left = "load b0 [k]") {
   return fmt::format(R"(kernel k symbols 1 {{
   param p0: in f32[8]
@@ -198,7 +198,37 @@ TEST_P(ContractionText, PrintsAsItParses) {
 
 INSTANTIATE_TEST_SUITE_P(All, ContractionText,
                          testing::Values(OneContraction(kDot), OneContraction(kNested, "contract [4, 3, 2, 5] into b0"),
-                                         Reaching()));
+                                         Reaching(), Reaching("over j [0, %1)", "over j [0, %1)", "over k [0, %1)")));
+
+TEST(LoopVerify, RefusesWhatDependsOnOtherIterations) {
+  const auto kernel_of = [](std::string_view body) {
+    return "kernel k symbols 1 {\n  param p0: in f32[4*s0]\n  param p1: out f32[4*s0]\n  param p2: inout f32[4*s0]\n"
+           "  buffer b0: f32[s0]\n  rows [4]\n  row {\n    %0 = index [1] : i64\n  }\n" +
+           std::string(body) + "}\n";
+  };
+  constexpr std::string_view kLoads =
+      "  loop [s0] {\n    %1 = load p0 [(s0)*i0 + j] : f32\n    store b0 [j] = %1\n  }\n";
+  const std::string partial = "  loop [s0] over j [0, %0) {\n" + std::string(kLoads.substr(kLoads.find('\n') + 1));
+  const std::string back = "    %3 = load b0 [j] : f32\n    store p1 [(s0)*i0 + j] = %3\n  }\n";
+  const std::pair<std::string, std::string> cases[] = {
+      {std::string(kLoads) + "  loop [s0] {\n" + back, ""},
+      {partial + "  loop [s0] over j [0, %0) {\n" + back, ""},
+      {partial + "  loop [s0] {\n" + back, "a row buffer is read beyond what was stored"},
+      {partial + "  row {\n    %3 = load b0 [0] : f32\n    store p1 [(s0)*i0] = %3\n  }\n", "beyond what was stored"},
+      {"  loop [s0] {\n    %1 = load b0 [j] : f32\n    store p1 [(s0)*i0 + j] = %1\n  }\n", "before it is stored"},
+      {"  loop [s0] {\n    %1 = load p2 [(s0)*i0 + j] : f32\n    store p2 [(s0)*i0 + j] = %1\n  }\n", ""},
+      {"  loop [s0] {\n    %1 = load p2 [(s0)*i0 + j + 1] : f32\n    store p2 [(s0)*i0 + j] = %1\n  }\n",
+       "memory is read at another place than is stored"},
+      {"  loop [s0] {\n    %1 = load p0 [j] : f32\n    store p1 [j] = %1\n  }\n", "rows store the same element"},
+      {"  loop [s0] {\n    %1 = load p0 [j] : f32\n    store p1 [i0] = %1\n  }\n", "columns store the same element"},
+  };
+  for (const auto& [body, rule] : cases) {
+    const auto kernel = Parse(kernel_of(body));
+    ASSERT_EQ(bool(kernel), rule.empty()) << kernel_of(body) << (kernel ? "" : kernel.error().message());
+    const std::string said = kernel ? "" : kernel.error().message();
+    EXPECT_NE(said.find(rule), std::string::npos) << said;
+  }
+}
 
 TEST(LoopVerify, RefusesBrokenReaches) {
   const std::pair<std::string, std::string> cases[] = {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "compiler/loop/ops.h"
@@ -36,6 +38,15 @@ class Verifier {
       }
     }
     if (seen != kernel_.insts.size()) return Fail("instructions outside all blocks");
+    for (block_ = 0; block_ < kernel_.blocks.size(); ++block_) {
+      for (const Id id : Current().insts) {
+        at_ = id;
+        const Inst& inst = kernel_.insts[id];
+        if (inst.op == ScalarOp::kLoad)
+          TRY(inst.buffer < kernel_.params.size() ? CheckReadOver(inst) : CheckReadBack(inst));
+        if (inst.op == ScalarOp::kStore) TRY(CheckStoredOnce(inst));
+      }
+    }
     return {};
   }
 
@@ -196,6 +207,69 @@ class Verifier {
       if (TypeOf(inst.predicate) != DType::kBool) return Fail("predicate is not bool");
     }
     return CheckIndex(inst.index);
+  }
+
+  // Memory between instructions.
+
+  bool StoresInto(const Block& block, uint32_t buffer) const {
+    if (block.is_contraction() && block.into + kernel_.params.size() == buffer) return true;
+    return std::ranges::any_of(block.insts, [&](Id id) {
+      return kernel_.insts[id].op == ScalarOp::kStore && kernel_.insts[id].buffer == buffer;
+    });
+  }
+
+  /// Of a row buffer: the same iteration has stored it, or a block before has; where that left a part of j out, the
+  /// reader leaves it out too.
+  Status CheckReadBack(const Inst& load) const {
+    bool is_stored = false;
+    for (const Id id : Current().insts) {
+      if (id == at_) break;
+      const Inst& store = kernel_.insts[id];
+      is_stored |= store.op == ScalarOp::kStore && store.buffer == load.buffer && IsSame(store.index, load.index);
+    }
+    for (size_t b = 0; b < block_; ++b) {
+      const Block& from = kernel_.blocks[b];
+      if (!StoresInto(from, load.buffer)) continue;
+      is_stored = true;
+      const Reach& reach = Current().reach;
+      const bool is_same = reach.first == from.reach.first && reach.end == from.reach.end;
+      const bool is_all = !from.has_reach() || from.reach.of_depth;
+      TRY(Require(is_all || (is_same && IsAlong(load.index, reach.of_depth)),
+                  "a row buffer is read beyond what was stored"));
+    }
+    return Require(is_stored, "a row buffer is read before it is stored");
+  }
+  /// Whether an index is j, or k, and nothing else.
+  bool IsAlong(const Index& index, bool is_depth) const {
+    for (size_t v = 0; v < index.coefs.size(); ++v) {
+      const bool is_variable = v == kernel_.rows.size() + (is_depth ? 1 : 0);
+      if (!(is_variable ? index.coefs[v].is_one() : index.coefs[v].is_zero())) return false;
+    }
+    return index.offset.is_zero() && index.gathered.empty();
+  }
+
+  /// Of memory that the kernel stores into: the very element that the same iteration stores.
+  Status CheckReadOver(const Inst& load) const {
+    if (kernel_.params[load.buffer].mode == ParamMode::kIn) return {};
+    for (const Inst& store : kernel_.insts) {
+      if (store.op != ScalarOp::kStore || store.buffer != load.buffer) continue;
+      TRY(Require(IsSame(load.index, store.index), "memory is read at another place than is stored"));
+    }
+    return {};
+  }
+  static bool IsSame(const Index& a, const Index& b) {
+    return a.offset == b.offset && a.coefs == b.coefs && a.gathered.empty() && b.gathered.empty();
+  }
+
+  /// No two iterations store one element, but where indices that are read say which.
+  Status CheckStoredOnce(const Inst& store) const {
+    if (store.buffer >= kernel_.params.size() || !store.index.gathered.empty()) return {};
+    const auto is_one = [](const Dim& extent) { return extent.is_const() && extent.const_value() <= 1; };
+    for (size_t v = 0; v < kernel_.rows.size(); ++v) {
+      TRY(Require(is_one(kernel_.rows[v]) || !store.index.coefs[v].is_zero(), "rows store the same element"));
+    }
+    const bool is_apart = !Current().is_loop || is_one(Current().extent) || !store.index.coefs.back().is_zero();
+    return Require(is_apart, "columns store the same element");
   }
 
   Status CheckTypes(const Inst& inst, OpClass cls) const {
