@@ -412,3 +412,16 @@ def test_a_piece_that_cannot_be_made_goes_on_in_python(ingot, monkeypatch):
     monkeypatch.setattr(cutting.Cuttable, "piece", fails)
     step, plain, inputs = in_pieces(ingot, monkeypatch, lambda: counted_slice)
     torch.testing.assert_close(answers(step, inputs)[0], answers(plain, inputs)[0], rtol=1e-4, atol=1e-4)
+
+
+def test_why_a_function_is_not_cut_is_said(ingot, monkeypatch):
+    from ingot import code_objects
+
+    def fails(code):
+        raise code_objects.Malformed("line table: for the test")
+
+    monkeypatch.setattr(code_objects, "check", fails)
+    step, plain, inputs = in_pieces(ingot, monkeypatch, lambda: counted_slice)
+    torch.testing.assert_close(answers(step, inputs)[0], answers(plain, inputs)[0], rtol=1e-4, atol=1e-4)
+    assert "the function is not cut: line table: for the test" in step.why_miss()
+    assert "line table: for the test" in step.report()

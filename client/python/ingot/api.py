@@ -8,7 +8,7 @@ import typing
 
 import torch
 
-from ingot import _native, engine, errors, facade, keys
+from ingot import _native, code_objects, engine, errors, facade, keys
 from ingot import config as configuration
 from ingot.config import Config
 
@@ -45,7 +45,7 @@ def _unfold(partial: "functools.partial[typing.Any]") -> typing.Any:
         return partial(*args, **kwargs)
 
     # Code of this package is not looked at; what this reads, the bound arguments, is the program's.
-    call.__code__ = call.__code__.replace(co_filename="<partial>")
+    call.__code__ = code_objects.replace(call.__code__, co_filename="<partial>")
     return call
 
 

@@ -5,7 +5,6 @@ A place is an instruction before which nothing lies on the stack but the iterato
 another function, made of the same instructions. What is not understood is not cut: ``NotCuttable`` says why.
 """
 
-import dis
 import inspect
 import sys
 import types
@@ -13,6 +12,9 @@ import typing
 
 from bytecode import Bytecode, Instr, Label
 from bytecode.instr import CellVar, FreeVar, TryBegin, TryEnd
+
+from ingot import assembling
+from ingot.line_tables import Malformed
 
 _TRUNK = ("COPY_FREE_VARS", "MAKE_CELL", "RESUME")
 """With which a function begins."""
@@ -52,12 +54,13 @@ class Cuttable:
         looks = {*_LOOKS_AT_FRAME} & {*code.co_names} - ({"super"} if "__class__" not in code.co_freevars else set())
         if looks:
             raise NotCuttable(f"{min(looks)} looks at the frame")
-        self._whole = Bytecode.from_code(code)
+        try:
+            self._whole, listed = assembling.take_apart(code)
+        except Malformed as e:
+            raise NotCuttable(str(e)) from e
         self._instructions = [one for one in self._whole if isinstance(one, Instr)]
-        listed = [one for one in dis.get_instructions(code) if one.opname not in ("EXTENDED_ARG", "CACHE")]
-        if [one.opname for one in listed] != [one.name for one in self._instructions]:
-            raise NotCuttable("instructions that are not listed alike")
-        self._offsets = [one.offset for one in listed]
+        self._known = {id(one): read for one, read in zip(self._instructions, listed)}
+        self._offsets, self._code = [one.at for one in listed], code
         self._check_inner(code)
         self._between: "dict[int, frozenset[int]]" = {}
         self._flow()
@@ -155,6 +158,8 @@ class Cuttable:
                 if live != self._live[i]:
                     self._live[i], changed = live, True
         count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+        # A comprehension puts aside what a name held, and puts it back; that may have been nothing.
+        put_back = frozenset().union(*(_touched(one)[0] for one in self._instructions if one.name == "LOAD_FAST_AND_CLEAR"))
         self._there: "dict[int, frozenset[str]]" = {}
         todo = [(0, frozenset(code.co_varnames[:count]))]
         while todo:
@@ -165,6 +170,7 @@ class Cuttable:
                 continue
             self._there[i] = there
             _, writes, drops = _touched(self._instructions[i])
+            writes, drops = writes - put_back, set() if self._instructions[i].name == "LOAD_FAST_AND_CLEAR" else drops
             todo += [(to, (there | writes) - drops) for to in following[i]] + [(to, there - drops) for to in handlers[i]]
 
     def _is_place(self, i: int, stack: "tuple[int | None, ...]") -> bool:
@@ -278,7 +284,11 @@ class Cuttable:
                 body += _returning(one)
             else:
                 body.append(one)
-        return _without_what_is_not_reached(body).to_code()
+        sizes = [self._code.co_stacksize, 1, len(body.argnames), *(len(self.places[at].needed) + 2 for at in stops)]
+        try:
+            return assembling.assemble(_without_what_is_not_reached(body), self._code, max(sizes), self._known)
+        except Malformed as e:
+            raise NotCuttable(str(e)) from e
 
     def _check_loops(self, entry: Place, stops: "set[int]") -> None:
         """What has no iterator of a loop must not come to its head."""

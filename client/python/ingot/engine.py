@@ -276,7 +276,7 @@ class Engine:
         if shape.eager_reason is not None:
             if shape.parts is None and self._comes_apart():
                 return splitting.split(self, shape, shape.eager_reason, call)
-            return self._refusals.answer("retired", shape.eager_reason, call.args, call.kwargs)
+            return self._refusals.answer("retired", shape.why_eager(), call.args, call.kwargs)
         if shape.entry.note is not None and self._comes_apart():
             return splitting.split(self, shape, shape.entry.note.why, call)
         if self.config.require_cached:
@@ -420,7 +420,7 @@ class Engine:
 
     def eager_reasons(self) -> "list[str]":
         """Why structures of arguments run eagerly for good."""
-        return [shape.eager_reason for shape in list(self._shapes.values()) if shape.eager_reason]
+        return [shape.why_eager() for shape in list(self._shapes.values()) if shape.eager_reason]
 
     def look_up_again(self) -> None:
         """Calls from now on take what the store has by then; those under way end as they began."""

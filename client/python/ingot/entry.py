@@ -69,6 +69,8 @@ class Shape:
         self._lock = threading.Lock()
         self.eager_reason: "str | None" = None
         """Why it is REFUSED."""
+        self.stays_whole = ""
+        """Why its function is not cut."""
         self.parts: "int | None" = None
         """How many of the modules that its calls run are compiled instead of them; None before it has been looked for any."""
         self.value_failures = 0
@@ -149,6 +151,11 @@ class Shape:
     def refuse(self, why: str) -> None:
         """-> REFUSED."""
         self.eager_reason = why
+
+    def why_eager(self) -> str:
+        """All of it, in words; empty where it is not refused."""
+        why = self.eager_reason or ""
+        return f"{why}; the function is not cut: {self.stays_whole}" if why and self.stays_whole else why
 
     def keeps_changing(self, record: typing.Any) -> "list[paths.Path]":
         """Places at which recordings have found a third value with this one. Two may be the sides of a switch, each with its variant."""

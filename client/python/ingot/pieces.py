@@ -165,8 +165,9 @@ class InPieces:
         self._trial = Trial()
         self._lock = threading.Lock()
         begins_in_python = cutting.BEGIN in breaks
+        cuttable.piece(None, ())
         for at in breaks - {cutting.BEGIN}:
-            self._piece(at, None)  # What cannot be made is found here, not in the middle of a run.
+            self._piece(at, None)  # What cannot be made is found here and above, where all of it is, not in the middle of a run.
         self._begin = self._first_in_python() if begins_in_python else self._engine(self._function(None, ()), True, 0).site
         self._wrapped = self._in_wrappers() if subject.wrappers else None
 
@@ -286,6 +287,8 @@ class Cut:
 
     def __init__(self, whole: "Engine", survey: parts.Survey, subject: "Subject | None", cuttable: "cutting.Cuttable | None") -> None:
         self._whole, self.survey, self._subject, self._cuttable = whole, survey, subject, cuttable
+        self.stays_whole = ""
+        """Why the function is not cut."""
 
     @classmethod
     def of(cls, whole: "Engine", why: str) -> "Cut":
@@ -296,13 +299,14 @@ class Cut:
             subject = subject_of(whole.target)
             return cls(whole, parts.Survey(whole.target, why, subject.function.__code__), subject, cutting.Cuttable(subject.function.__code__))
         except cutting.NotCuttable as e:
-            log.debug("%s is not cut: %s", whole.name, e)
-            return cls(whole, parts.Survey(whole.target, why), None, None)
+            cut = cls(whole, parts.Survey(whole.target, why), None, None)
+            cut.stays_whole = str(e)
+            return cut
 
     def in_pieces(self) -> "InPieces | None":
         """After the survey; None where the function stays as it is."""
-        if self._cuttable is None or self._subject is None or self.survey.needs_whole is not None:
-            log.debug("%s is not cut: %s", self._whole.name, self.survey.needs_whole)
+        self.stays_whole = self.stays_whole or self.survey.needs_whole or ""
+        if self._cuttable is None or self._subject is None or self.stays_whole:
             return None
         try:
             line = self.survey.line_of_reason()
@@ -312,7 +316,7 @@ class Cut:
                 return None
             return InPieces(self._whole, self._subject, self._cuttable, breaks)
         except _NOT_MADE as e:
-            log.debug("%s is not cut: %s", self._whole.name, e)
+            self.stays_whole = str(e)
             return None
 
 

@@ -5,7 +5,7 @@ import json
 import sys
 import typing
 
-from ingot import calls, counters, errors, parts
+from ingot import calls, counters, errors, miss, parts
 from ingot.entry import Entry, Shape
 
 if typing.TYPE_CHECKING:
@@ -31,7 +31,9 @@ def split(engine: "Engine", shape: Shape, why: str, call: calls.Call) -> typing.
         made = [parts.make(module, engine) for module in cut.survey.modules()]
         shape.parts = len(made) + (in_pieces is not None)
         engine._parts.update(made)
+        shape.stays_whole = cut.stays_whole
         engine._refusals.stay_eager(shape, why)
+        engine._last_miss = miss.Miss("in_parts" if shape.parts else "refused", shape.why_eager())
         if shape.parts:
             # What its variants do before a guard fails would be done twice.
             engine.site._forget(shape.key, call.objects)
