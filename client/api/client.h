@@ -79,8 +79,8 @@ class INGOT_API Function {
   /// sizes as eager gives them. Grad mode must be off for inputs that require grad.
   ///
   /// kInvalid: no argument structure that was compiled (Signatures()) is that of the call, or its
-  /// sizes, strides or values are not what was compiled; says what differs first. kUnsupported: an
-  /// input requires grad; kInternal: a step failed; kHalfDone: it did after others
+  /// sizes, strides or values are not what was compiled, and says what differs first; or an operator refuses
+  /// what it is given. kUnsupported: an input requires grad; kHalfDone: an operator refused after others
   /// had written to inputs or weights.
   Result<std::vector<at::Tensor>> Call(std::span<const c10::IValue> arguments, const Keywords& keywords = {}) const;
 

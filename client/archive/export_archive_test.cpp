@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -179,8 +181,12 @@ TEST_F(Archives, NameWhatTheyCannotDo) {
   Node(model, 5)["target"] = "torch.ops.mine.relu.default";
   EXPECT_THAT(Refused(model).message(), HasSubstr("node 'y' (torch.ops.mine.relu.default): no such operator"));
   model = Model();
-  Node(model, 5)["target"] = "torch.ops.higher_order.cond";
-  EXPECT_EQ(Refused(model).code(), Code::kUnsupported);
+  for (const char* const name : {"cond", "while_loop", "scan", "map_impl"}) {
+    Node(model, 5)["target"] = fmt::format("torch.ops.higher_order.{}", name);
+    const Error error = Refused(model);
+    EXPECT_EQ(error.code(), Code::kUnsupported);
+    EXPECT_THAT(error.message(), HasSubstr(fmt::format("'{}' runs a part of the program by itself", name)));
+  }
   model = Model();
   Node(model, 5)["target"] = "torch.ops.aten.nonzero.default";
   EXPECT_THAT(Refused(model).message(), HasSubstr("node 'y' (torch.ops.aten.nonzero.default): makes sizes"));

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "client/archive/scalar_ops.h"
+#include "client/lib/checked_division.h"
 #include "client/native/operator_facts.h"
 
 namespace ingot::client {
@@ -17,7 +18,7 @@ namespace {
 using c10::IValue;
 using nlohmann::json;
 
-constexpr std::string_view kOperators = "torch.ops.";
+constexpr std::string_view kOperators = "torch.ops.", kOnFunctions = "torch.ops.higher_order.";
 
 // They state what ranges and metadata say anyway.
 constexpr std::string_view kStatements[] = {"torch.ops.aten._assert_tensor_metadata.default",
@@ -78,8 +79,13 @@ class Runner {
   Status RunNode(const json& node) {
     const auto target = node.at("target").get<std::string>();
     if (target == "torch.ops.higher_order.wrap_with_set_grad_enabled") return RunWrapped(node);
-    if (target.starts_with("torch.ops.higher_order.")) {
-      return Error(Code::kUnsupported, "control flow and other operators on functions are not supported");
+    if (target.starts_with(kOnFunctions)) {
+      return Error(
+          Code::kUnsupported,
+          fmt::format("'{}' runs a part of the program by itself: conditions (cond), loops (while_loop), scans "
+                      "and maps of an archive have no rule; the ONNX model of the same program (If, Loop, "
+                      "Scan) and ingot.compile have",
+                      std::string_view(target).substr(kOnFunctions.size())));
     }
     if (target == "torch.ops.aten._assert_scalar.default") return CheckAssertion(node);
     for (const std::string_view statement : kStatements) {
@@ -164,6 +170,7 @@ class Runner {
     if (facts.is_dynamic_shape && !IndexesByNumber(name, stack)) {
       return Error(Code::kUnsupported, "makes sizes that depend on data");
     }
+    if (const auto check = DivisionCheckOf(fmt::format("{}.{}", name, overload))) check(stack);
     op->callBoxed(stack);
     for (const IValue& result : stack) {
       const bool is_number = result.isInt() || result.isDouble() || result.isBool();

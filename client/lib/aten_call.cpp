@@ -214,6 +214,7 @@ Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step, const ProcessGro
   if (name == "aten::addmm.out") call.direct_ = Direct::kAddmm;
   if (name == "aten::bmm.out") call.direct_ = Direct::kBmm;
   if (name == "aten::topk") call.own_ = TopK;
+  call.check_ = DivisionCheckOf(name);
   return call;
 }
 
@@ -323,6 +324,7 @@ void AtenCall::WaitFor(const at::Tensor& tensor) {
 
 void AtenCall::Invoke(torch::jit::Stack& stack) const {
   if (own_ != nullptr && own_(stack)) return;
+  if (check_ != nullptr) check_(stack);
   switch (direct_) {
     case Direct::kNone: op_.callBoxed(stack); return;
     case Direct::kMm: at::_ops::mm_out::call(stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor()); return;

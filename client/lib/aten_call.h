@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "client/lib/checked_division.h"
 #include "client/lib/process_groups.h"
 #include "proto/artifact_generated.h"
 
@@ -79,6 +80,7 @@ class AtenCall {
   Mode mode_ = Mode::kReturned;
   Direct direct_ = Direct::kNone;
   bool (*own_)(torch::jit::Stack&) = nullptr;  // computes the same in less time where it gives true
+  CheckArguments check_ = nullptr;
 };
 
 }  // namespace ingot::client

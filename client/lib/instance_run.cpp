@@ -107,6 +107,7 @@ RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor
   check_values_ = check_values;
   wrote_ = false;
   Done done = Done::kNo;
+  bool traps = false;
   std::optional<GeneratorState> drawn;
   if (image_->may_draw) drawn.emplace();
   try {
@@ -125,6 +126,9 @@ RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor
     EndCall();
     if (drawn && outcome != RunOutcome::kServed) drawn->PutBack();
     return outcome;
+  } catch (const WouldTrap& e) {
+    why = e.what();
+    traps = true;
   } catch (const c10::Error& e) {
     why = e.what_without_backtrace();
   } catch (const std::exception& e) {
@@ -135,6 +139,7 @@ RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor
   EndCollectives();
   EndCall();
   if (drawn) drawn->PutBack();
+  if (traps) return RunOutcome::kTraps;
   return wrote_ ? RunOutcome::kFailedAfterWrite : RunOutcome::kFailed;
 }
 

@@ -8,7 +8,7 @@
 
 namespace ingot::client {
 
-/// Why a call was not served; everything but kServed and kFailedAfterWrite leaves all visible
+/// Why a call was not served; everything but kServed, kTraps and kFailedAfterWrite leaves all visible
 /// tensors and the default generator untouched and other ranks unaware, so that the caller may run eagerly instead.
 enum class RunOutcome : uint8_t {
   kServed,
@@ -17,6 +17,7 @@ enum class RunOutcome : uint8_t {
   kWeightChanged,     ///< a weight's metadata differs, or a process group is gone: bind again
   kDissent,           ///< other ranks of the group run something else: all of them run eagerly
   kFailed,            ///< an ATen operator threw, or a gather index was out of range
+  kTraps,             ///< an operator would end the process, eagerly too (checked_division.h): nobody is to run it
   kFailedAfterWrite,  ///< as kFailed, but an input or weight has been written, or a collective begun: no second run
 };
 

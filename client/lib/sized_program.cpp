@@ -41,20 +41,22 @@ Status SizedProgram::Check(std::span<const at::Tensor> inputs) const {
                                            fmt::format("[{}]", fmt::join(symbols, ", ")), rule_.ToText()));
 }
 
-Result<std::vector<at::Tensor>> SizedProgram::Run(std::span<const at::Tensor> inputs) const {
+Result<std::vector<at::Tensor>> SizedProgram::Run(std::span<const at::Tensor> inputs, bool& began) const {
+  began = false;
   TRY(Check(inputs));
   const Pointers pointers = PointersTo(inputs);
   std::vector<at::Tensor> outputs;
   std::string why;
   switch (program_->Run(pointers.data(), pointers.size(), outputs, why)) {
-    case RunOutcome::kServed: return outputs;
+    case RunOutcome::kServed: began = true; return outputs;
     case RunOutcome::kGuardFailed: return Error(Code::kInvalid, program_->Explain(pointers.data(), pointers.size()));
     case RunOutcome::kValueGuardFailed:
       return Error(Code::kInvalid, "the values of the inputs take another path than the one compiled: " + why);
     case RunOutcome::kWeightChanged: return Error(Code::kIncompatible, "a weight changed its shape: " + why);
-    case RunOutcome::kFailedAfterWrite: return HalfDone(why);
-    case RunOutcome::kDissent:  // Nobody was asked.
-    case RunOutcome::kFailed: break;
+    case RunOutcome::kFailedAfterWrite: began = true; return HalfDone(why);
+    case RunOutcome::kTraps:
+    case RunOutcome::kFailed: began = true; return Error(Code::kInvalid, why);
+    case RunOutcome::kDissent: break;  // Nobody was asked.
   }
   return Error(Code::kInternal, why);
 }
@@ -62,10 +64,11 @@ Result<std::vector<at::Tensor>> SizedProgram::Run(std::span<const at::Tensor> in
 Result<Served> RunFirst(std::span<const SizedProgram> programs, std::span<const at::Tensor> inputs) {
   std::optional<Error> why;
   for (size_t i = 0; i < programs.size(); ++i) {
-    Result<std::vector<at::Tensor>> outputs = programs[i].Run(inputs);
+    bool began = false;
+    Result<std::vector<at::Tensor>> outputs = programs[i].Run(inputs, began);
     if (outputs) return Served{i, *std::move(outputs)};
-    if (!why) why = outputs.error();
-    if (outputs.error().code() != Code::kInvalid) break;
+    if (!why || began) why = outputs.error();
+    if (began || outputs.error().code() != Code::kInvalid) break;
   }
   return why ? std::move(*why) : Error(Code::kNotFound, "there is no variant");
 }

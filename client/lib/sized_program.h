@@ -24,9 +24,10 @@ class SizedProgram {
   /// Whether guards hold and the sizes may be served; kInvalid names the input that does not fit,
   /// kUnsupported an input that needs a gradient.
   Status Check(std::span<const at::Tensor> inputs) const;
-  /// Results in manifest order, owned by the caller. Errors as Check; kInternal: a step failed; kHalfDone:
-  /// it did after others had written to inputs or weights.
-  Result<std::vector<at::Tensor>> Run(std::span<const at::Tensor> inputs) const;
+  /// Results in manifest order, owned by the caller. Errors as Check; kInvalid also: an operator refused what it was
+  /// given; kHalfDone: it did after others had written to inputs or weights. `began`: guards held, and what is said is
+  /// the answer of these inputs.
+  Result<std::vector<at::Tensor>> Run(std::span<const at::Tensor> inputs, bool& began) const;
 
   const Program& program() const { return *program_; }
 

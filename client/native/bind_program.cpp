@@ -66,6 +66,7 @@ std::vector<at::Tensor> Run(Program& program, const std::vector<at::Tensor>& ten
   if (outcome == RunOutcome::kGuardFailed) {
     Throw(Error(Code::kInvalid, program.Explain(pointers.data(), pointers.size())));
   }
+  if (outcome == RunOutcome::kTraps) Throw(Error(Code::kInvalid, why));
   if (outcome == RunOutcome::kFailedAfterWrite) Throw(HalfDone(why));
   if (outcome != RunOutcome::kServed) Throw(Error(Code::kInternal, why));
   return outputs;

@@ -122,6 +122,7 @@ PyObject* CallFrame::Serve(VariantTable::Variants& variants, std::string& reason
         fits_sizes = true;
         break;
       case RunOutcome::kDissent: reason = "ranks"; return nullptr;
+      case RunOutcome::kTraps: SetPythonError(Error(Code::kInvalid, why_)); return nullptr;
       case RunOutcome::kFailedAfterWrite: SetPythonError(HalfDone(why_)); return nullptr;
       case RunOutcome::kFailed:
         Counters().failures.fetch_add(1, std::memory_order_relaxed);

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 import torch
@@ -232,3 +233,35 @@ def test_wrong_arguments(tmp_path):
         assert done.returncode == code and message in done.stderr, (args, done.returncode, done.stderr)
     assert not out.exists()
     assert "--static" in run("--help").stdout
+
+
+class Halved(nn.Module):
+    def forward(self, a, b):
+        return torch.div(a, b + 1, rounding_mode="trunc")  # a sum: inputs are made up as zeros
+
+
+TRAPS = """
+import sys, torch, ingot
+least = torch.tensor([torch.iinfo(torch.int32).min, 6], dtype=torch.int32)
+def ends(function):
+    assert function(least, torch.tensor([1, -2], dtype=torch.int32)).tolist() == [-(2**30), -6]
+    try:
+        function(least, torch.tensor([-2, 1], dtype=torch.int32))
+    except ingot.Invalid as error:
+        assert "smallest integer divided by -1" in str(error), error
+        return True
+assert ends(ingot.load(sys.argv[1]))
+step = ingot.compile(lambda a, b: torch.div(a, b + 1, rounding_mode="trunc"), wait=True)
+for _ in range(3):
+    step(least, torch.tensor([3, -2], dtype=torch.int32))
+assert step.variants and ends(step)
+print("alive")
+"""
+
+
+def test_what_traps_in_the_processor_is_an_error(store, tmp_path):
+    """Eager ends the process: neither a file nor a compiled function does."""
+    ints = torch.tensor([4, 6], dtype=torch.int32)
+    compiled(save(tmp_path / "halved.pt2", Halved(), (ints, ints + 1)))
+    done = subprocess.run([sys.executable, "-c", TRAPS, str(tmp_path / "halved.ingot")], env=store.env, capture_output=True, text=True)
+    assert done.stdout == "alive\n", (done.returncode, done.stderr)
