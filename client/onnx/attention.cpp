@@ -70,18 +70,28 @@ at::Tensor Causal(NodeCall& n, const Int& queries, const Int& keys, const Int& f
   return Added(n, sees, -std::numeric_limits<double>::infinity(), dtype);
 }
 
-/// Step by step; `wanted`: which of the steps is given as well: scores, with the mask, held within the bound, weights.
+/// A softmax whose rows are zeros where the mask leaves nothing.
+at::Tensor WeightsOf(NodeCall& n, const at::Tensor& scores, bool is_masked) {
+  const at::Tensor weights = n.Call("aten::softmax.int", {scores, -1});
+  if (!is_masked) return weights;
+  const at::Tensor most = n.Call("aten::amax", {scores, std::vector<int64_t>{-1}, true});
+  const at::Tensor is_empty = n.Call("aten::eq.Scalar", {most, -std::numeric_limits<double>::infinity()});
+  return n.Where(is_empty, n.Number(0, weights), weights);
+}
+
+/// Step by step; `wanted`: which of the steps is given as well: scores, held within the bound, with the mask, weights.
+/// A mask comes after the bound, which would make a finite score of what nobody may see.
 std::pair<at::Tensor, at::Tensor> AttendedInSteps(NodeCall& n, const Heads& h, int64_t wanted) {
   const double scale = h.scale.value_or(1 / std::sqrt(static_cast<double>(n.SizeOf(h.q, 3).Fix())));
   std::vector<at::Tensor> steps = {
       n.Times(n.Call("aten::matmul", {h.q, n.Call("aten::transpose.int", {h.k, -2, -1})}), scale)};
-  steps.push_back(h.mask ? n.Add(steps.back(), *h.mask) : steps.back());
   if (h.cap != 0) {
     steps.push_back(n.Times(n.Call("aten::tanh", {n.Call("aten::div.Scalar", {steps.back(), h.cap})}), h.cap));
   } else {
     steps.push_back(steps.back());
   }
-  steps.push_back(n.Call("aten::softmax.int", {steps.back(), -1}));
+  steps.push_back(h.mask ? n.Add(steps.back(), *h.mask) : steps.back());
+  steps.push_back(WeightsOf(n, steps.back(), h.mask.has_value()));
   if (wanted < 0 || wanted > 3) Reject(fmt::format("step {} of attention", wanted));
   return {n.Call("aten::matmul", {steps.back(), h.v}), steps[static_cast<size_t>(wanted)]};
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <limits>
 #include <string_view>
 
 #include "client/onnx/node_error.h"
@@ -58,6 +59,21 @@ at::ScalarType TypeOf(int64_t number) {
 std::string NameOf(int64_t number) {
   if (number < 0 || number >= static_cast<int64_t>(kTypes.size())) return fmt::format("type {}", number);
   return std::string(kTypes[static_cast<size_t>(number)].name);
+}
+
+std::pair<int64_t, int64_t> ExtremesOf(at::ScalarType dtype) {
+  const auto of = []<typename T>(T) -> std::pair<int64_t, int64_t> {
+    return {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+  };
+  switch (dtype) {
+    case at::kBool: return {0, 1};
+    case at::kByte: return of(uint8_t{});
+    case at::kChar: return of(int8_t{});
+    case at::kShort: return of(int16_t{});
+    case at::kInt: return of(int32_t{});
+    case at::kLong: return of(int64_t{});
+    default: Refuse(fmt::format("extremes of {}", at::toString(dtype)));
+  }
 }
 
 }  // namespace ingot::onnx

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace ingot::onnx {
 
@@ -15,5 +16,7 @@ std::optional<at::ScalarType> ScalarTypeOf(int64_t number);
 at::ScalarType TypeOf(int64_t number);
 /// "float16"; "type 99" of a number without a name.
 std::string NameOf(int64_t number);
+/// The smallest and the largest integer that a type holds.
+std::pair<int64_t, int64_t> ExtremesOf(at::ScalarType dtype);
 
 }  // namespace ingot::onnx

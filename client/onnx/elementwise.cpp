@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -58,7 +59,6 @@ constexpr Same kSame[] = {
     {"Relu", "aten::relu"},
     {"Round", "aten::round"},
     {"Sigmoid", "aten::sigmoid"},
-    {"Sign", "aten::sign"},
     {"Sin", "aten::sin"},
     {"Sinh", "aten::sinh"},
     {"Sqrt", "aten::sqrt"},
@@ -158,6 +158,12 @@ Results KnownWhere(NodeCall& n) {
   return known;
 }
 
+Results KnownMod(NodeCall& n) {
+  const Ints& divisors = n.ValueAt(1).known->ints;
+  const bool is_plain = std::ranges::all_of(divisors, [](const Int& value) { return value > Int(0); });
+  return n.IntOf("fmod", 0) == 0 && is_plain ? OnPairs<Mod>(n) : Results{};
+}
+
 Results KnownCast(NodeCall& n) {
   KnownInts known = *n.ValueAt(0).known;
   const auto to = ScalarTypeOf(n.IntOf("to"));
@@ -178,6 +184,16 @@ Results Div(NodeCall& n) {
   return {n.Call("aten::div.Tensor_mode", {a, n.In(1), "trunc"})};
 }
 
+/// Whether f32 holds the integers of an input, whatever they are.
+bool HasSmallIntegers(NodeCall& n, size_t i) {
+  if (n.IsConstant(i)) {
+    const auto known = n.KnownOf(n.ValueAt(i));
+    const auto is_small = [](const Int& value) { return value.seen() >= -(1 << 24) && value.seen() <= 1 << 24; };
+    return known != nullptr && std::ranges::all_of(known->ints, is_small);
+  }
+  return static_cast<size_t>(n.In(i).element_size()) < sizeof(int32_t);
+}
+
 Results Pow(NodeCall& n) {
   const at::Tensor base = n.In(0), exponent = n.In(1);
   // Where eager's kernel knows the exponent it multiplies.
@@ -185,8 +201,16 @@ Results Pow(NodeCall& n) {
     const double power = n.NumbersAt(1).at(0);
     return {n.Call("aten::pow.Tensor_Scalar", {base, power})};
   }
-  // An integer to a broken power is computed as floats, and becomes an integer again.
-  return {n.To(n.Call("aten::pow.Tensor_Tensor", {base, exponent}), base.scalar_type())};
+  // The result has the type of the base. Where one side is an integer that f32 may not hold, both are f64.
+  const bool is_wide = IsFloat(base) ? !IsFloat(exponent) && !HasSmallIntegers(n, 1) : IsFloat(exponent);
+  const auto wide = [&](const at::Tensor& x) { return is_wide ? n.To(x, at::kDouble) : x; };
+  return {n.To(n.Call("aten::pow.Tensor_Tensor", {wide(base), wide(exponent)}), base.scalar_type())};
+}
+
+Results Sign(NodeCall& n) {
+  const at::Tensor x = n.In(0), sign = n.Call("aten::sign", {x});
+  // PyTorch's sign of NaN is 0.
+  return {IsFloat(x) ? n.Where(n.Call("aten::isnan", {x}), x, sign) : sign};
 }
 
 Results ModOf(NodeCall& n) {
@@ -338,11 +362,12 @@ std::vector<Operator> Table() {
       {"Max", 8, MaxOf, OnPairs<Largest>},
       {"Mean", 8, MeanOf},
       {"Min", 8, MinOf, OnPairs<Least>},
-      {"Mod", 10, ModOf, [](NodeCall& n) { return n.IntOf("fmod", 0) != 0 ? Results{} : OnPairs<Mod>(n); }},
+      {"Mod", 10, ModOf, KnownMod},
       {"PRelu", 9, PRelu},
       {"Pow", 7, Pow},
       {"Selu", 6, Selu},
       {"Shrink", 9, Shrink},
+      {"Sign", 1, Sign},
       {"Softplus", 1, Softplus},
       {"Softsign", 1, Softsign},
       {"Sub", 7, AddOrSub, OnPairs<Difference>},

@@ -6,8 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "client/archive/arguments.h"
+#include "client/lib/checked_division.h"
+#include "client/onnx/element_types.h"
 #include "client/onnx/operators.h"
 
 namespace ingot::onnx {
@@ -21,6 +24,14 @@ constexpr size_t kKnownMax = 4096;
 constexpr size_t kFoldedBytesMax = 64 << 10;
 /// Loops are unrolled: every turn is a part of the recording.
 constexpr size_t kNodesMax = 50'000;
+
+/// Known integers have 64 bits. Those of a narrower type are known while they fit it, which is a condition of the
+/// recording; tensors wrap around.
+bool Fits(const KnownInts& known) {
+  if (known.dtype == at::kLong || known.dtype == at::kBool) return true;
+  const auto [low, high] = ExtremesOf(known.dtype);
+  return std::ranges::all_of(known.ints, [&](const Int& value) { return Int(low) <= value && value <= Int(high); });
+}
 
 bool AreNumbers(const Ints& ints) {
   return std::ranges::all_of(ints, [](const Int& value) { return value.is_number(); });
@@ -60,13 +71,22 @@ std::shared_ptr<const Ints> MadeOf(const Value& value) {
   return value.made_of;
 }
 
+/// Of one type, with the same sizes and the same bits: a zero and its negative are two constants, a NaN is one.
+bool AreSameBits(const at::Tensor& a, const at::Tensor& b) {
+  if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) return false;
+  const at::Tensor whole_a = a.contiguous(), whole_b = b.contiguous();
+  return a.numel() == 0 || std::memcmp(whole_a.const_data_ptr(), whole_b.const_data_ptr(), whole_a.nbytes()) == 0;
+}
+
 bool IsWhole(at::ScalarType dtype) { return at::isIntegralType(dtype, /*includeBool=*/true); }
 
 }  // namespace
 
 at::Tensor Constants::Add(std::string name, const at::Tensor& tensor) {
+  // A recorder may be watching, and this is no part of the program.
+  const Unnoted unnoted;
   const auto is_other = [&tensor](const at::Tensor& known) {
-    return !known.is_same(tensor) && (known.scalar_type() != tensor.scalar_type() || !known.equal(tensor));
+    return !known.is_same(tensor) && !AreSameBits(known, tensor);
   };
   auto found = tensors.find(name);
   // A model may have a name that is also made here.
@@ -239,7 +259,9 @@ std::optional<std::vector<Value>> Evaluator::RunOnKnown(NodeCall& call) {
   if (count > kKnownMax) return std::nullopt;
   if (call.op().on_known != &Moves) {
     std::vector<Value> results = call.op().on_known(call);
-    if (results.empty()) return std::nullopt;
+    if (results.empty() || !std::ranges::all_of(results, [](const Value& v) { return Fits(*v.known); })) {
+      return std::nullopt;
+    }
     call.CheckAttributes();
     return results;
   }
@@ -334,6 +356,7 @@ std::vector<at::Tensor> Evaluator::CallAll(std::string_view op, const Args& args
   // Nobody notes what an operator is called with here, so that it must be the same in every call.
   const auto is_same = [](const Arg& arg) { return AreNumbers(arg.ints); };
   if (is_quiet_ && !std::ranges::all_of(args, is_same)) throw NeedsTensors();
+  if (const auto check = client::DivisionCheckOf(op)) check(stack);
   const size_t before = recorder_.int_log().ints.size();
   handle->callBoxed(stack);
   const auto& log = recorder_.int_log().ints;

@@ -23,7 +23,7 @@ struct Constants {
   /// Results of nodes that only constants lead to; an empty list: the node is better run.
   std::unordered_map<const Node*, std::vector<at::Tensor>> folded;
 
-  /// The tensor that has this name from now on: the one given, or an equal one given before.
+  /// The tensor that has this name from now on: the one given, or one given before that is the same to the bit.
   at::Tensor Add(std::string name, const at::Tensor& tensor);
 };
 

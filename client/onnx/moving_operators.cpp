@@ -144,7 +144,7 @@ at::Tensor Sliced(NodeCall& n, const at::Tensor& x, int64_t axis, const Int& sta
   const auto front = [&size](const Int& at) { return at < Int(0) ? at + size : at; };
   // Counted from the end: position p of the dim is size - 1 - p of the flipped one.
   const auto low = std::numeric_limits<int32_t>::min();
-  const Int first = Least(front(start), size - Int(1));
+  const Int first = Largest(Least(front(start), size - Int(1)), Int(0));
   const Int last = end.is_number() && end.seen() <= low ? Int(-1) : Largest(front(end), Int(-1));
   const at::Tensor flipped = n.Call("aten::flip", {x, std::vector<int64_t>{axis}});
   const Int from = Largest(size - Int(1) - first, Int(0)), to = Largest(size - Int(1) - last, Int(0));
@@ -229,7 +229,7 @@ Results Pad(NodeCall& n) {
   NodeCall::CheckCount(sizes);
   if (mode == "constant") {
     if (at::isIntegralType(x.scalar_type(), true)) {
-      const int64_t value = n.Has(2) ? static_cast<int64_t>(n.NumbersAt(2).at(0)) : 0;
+      const int64_t value = n.Has(2) ? n.IntAt(2).Fix() : 0;
       return {n.Call("aten::constant_pad_nd", {x, std::move(reversed), value})};
     }
     return {n.Call("aten::constant_pad_nd", {x, std::move(reversed), n.Has(2) ? n.NumbersAt(2).at(0) : 0.0})};

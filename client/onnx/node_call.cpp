@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/digest.h"
 #include "client/onnx/evaluator.h"
@@ -107,7 +108,10 @@ std::vector<double> NodeCall::NumbersAt(size_t i) {
   const Value& value = ValueAt(i);
   if (!value.tensor.defined() || at::isIntegralType(value.tensor.scalar_type(), true)) {
     std::vector<double> numbers;
-    for (const Int& number : IntsAt(i)) numbers.push_back(static_cast<double>(number.Fix()));
+    for (const Int& number : IntsAt(i)) {
+      numbers.push_back(static_cast<double>(number.Fix()));
+      if (std::abs(numbers.back()) > 0x1p53) Refuse(fmt::format("{}, an integer that no float holds", number.seen()));
+    }
     return numbers;
   }
   if (!value.is_constant && value.made_of == nullptr) {

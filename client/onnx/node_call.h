@@ -82,7 +82,8 @@ class NodeCall {
   /// The integers of input `i`, in order, whatever its sizes. Refused where they depend on data.
   Ints IntsAt(size_t i);
   Int IntAt(size_t i);
-  /// The numbers of input `i`. Refused where they depend on data; what sizes they were made of is fixed.
+  /// The numbers of input `i`, for what is computed as a float; integers that become elements are IntsAt's. Refused
+  /// where they depend on data, or f64 does not hold them; what sizes they were made of is fixed.
   std::vector<double> NumbersAt(size_t i);
   bool TruthAt(size_t i) { return NumbersAt(i).at(0) != 0; }
 

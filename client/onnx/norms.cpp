@@ -98,7 +98,10 @@ Results LpNorm(NodeCall& n) {
   const at::Tensor x = n.In(0);
   const int64_t axis = NodeCall::Axis(n.IntOf("axis", -1), x.dim()), p = n.IntOf("p", 2);
   if (p != 1 && p != 2) Reject(fmt::format("the norm of order {}", p));
-  return {n.Div(x, n.Call("aten::linalg_vector_norm", {x, static_cast<double>(p), std::vector<int64_t>{axis}, true}))};
+  const at::Tensor norm =
+      n.Call("aten::linalg_vector_norm", {x, static_cast<double>(p), std::vector<int64_t>{axis}, true});
+  // A row of zeros stays one.
+  return {n.Where(n.Call("aten::eq.Scalar", {norm, 0.0}), n.Number(0, x), n.Div(x, norm))};
 }
 
 constexpr Operator kTable[] = {

@@ -7,12 +7,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "client/lib/torch_names.h"
 #include "client/native/recorder.h"
 #include "client/native/tensor_table.h"
+#include "client/onnx/element_types.h"
 #include "client/onnx/evaluator.h"
 #include "client/onnx/model.h"
 #include "client/onnx/operators.h"
@@ -37,10 +39,34 @@ at::Tensor MakeUp(const std::vector<int64_t>& sizes, at::ScalarType dtype, int64
   return made.fill_(whole);
 }
 
-/// A model's outputs are tensors of their own, whatever its nodes do with memory.
-at::Tensor OwnMemory(const at::Tensor& output, const std::vector<at::Tensor>& others) {
-  const auto shares = [&output](const at::Tensor& other) { return other.is_alias_of(output); };
-  return std::ranges::any_of(others, shares) ? output.clone(at::MemoryFormat::Contiguous) : output;
+/// Numbers in one dim; an integer stays one. nullopt: the type does not hold one of them.
+std::optional<at::Tensor> MadeOfNumbers(const std::vector<InputNumber>& numbers, at::ScalarType dtype) {
+  std::vector<double> floats;
+  std::vector<int64_t> integers;
+  for (const InputNumber& number : numbers) {
+    const auto* const integer = std::get_if<int64_t>(&number);
+    const double value = integer != nullptr ? static_cast<double>(*integer) : std::get<double>(number);
+    floats.push_back(value);
+    if (!at::isIntegralType(dtype, /*includeBool=*/true)) continue;
+    if (integer == nullptr && !(value == std::floor(value) && std::abs(value) <= 0x1p53)) return std::nullopt;
+    integers.push_back(integer != nullptr ? *integer : static_cast<int64_t>(value));
+    const auto [low, high] = ExtremesOf(dtype);
+    if (integers.back() < low || integers.back() > high) return std::nullopt;
+  }
+  return (integers.empty() ? at::tensor(floats, at::kDouble) : at::tensor(integers, at::kLong)).to(dtype);
+}
+
+/// A model's outputs are tensors of their own, whatever its nodes do with memory: none shares it with an input, with a
+/// constant, or with an output before it. To be called when no more constants are made: evaluating an output makes
+/// some.
+void OwnMemory(std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs, const Constants& constants) {
+  std::vector<at::Tensor> others = inputs;
+  for (const auto& [name, constant] : constants.tensors) others.push_back(constant);
+  for (at::Tensor& output : outputs) {
+    const auto shares = [&output](const at::Tensor& other) { return other.is_alias_of(output); };
+    if (std::ranges::any_of(others, shares)) output = output.clone(at::MemoryFormat::Contiguous);
+    others.push_back(output);
+  }
 }
 
 }  // namespace
@@ -58,7 +84,7 @@ struct OnnxModel::State {
 
   Status Read(const InputValues& given);
   Status ReadInput(const ValueInfo& info);
-  Status ReadValue(const ValueInfo& info, const std::vector<double>& numbers);
+  Status ReadValue(const ValueInfo& info, const std::vector<InputNumber>& numbers);
   Dim SymbolOf(const std::string& name);
   /// `whole`: what elements of integers are made up as.
   Result<Buffer> Record(std::span<const int64_t> values, std::span<const ModelSymbol> ranges, int64_t whole,
@@ -138,7 +164,7 @@ Status OnnxModel::State::ReadInput(const ValueInfo& info) {
   return {};
 }
 
-Status OnnxModel::State::ReadValue(const ValueInfo& info, const std::vector<double>& numbers) {
+Status OnnxModel::State::ReadValue(const ValueInfo& info, const std::vector<InputNumber>& numbers) {
   if (!info.dtype) return Error(Code::kUnsupported, fmt::format("input '{}' is of type {}", info.name, info.type));
   std::vector<int64_t> sizes;
   const auto count = static_cast<int64_t>(numbers.size());
@@ -155,7 +181,12 @@ Status OnnxModel::State::ReadValue(const ValueInfo& info, const std::vector<doub
   if (open > 1 || known != count) {
     return Error(Code::kInvalid, fmt::format("input '{}' does not take {} numbers", info.name, count));
   }
-  values[info.name] = at::tensor(numbers, at::kDouble).to(*info.dtype).view(sizes);
+  const auto tensor = MadeOfNumbers(numbers, *info.dtype);
+  if (!tensor) {
+    return Error(Code::kInvalid,
+                 fmt::format("input '{}' takes numbers of type {}, which these are not", info.name, info.type));
+  }
+  values[info.name] = tensor->view(sizes);
   return {};
 }
 
@@ -214,13 +245,12 @@ Result<Buffer> OnnxModel::State::Record(std::span<const int64_t> numbers, std::s
   evaluator.SetWay(way);
   TRY(evaluator.Run());
   if (taken != nullptr) *taken = evaluator.taken();
-  std::vector<at::Tensor> leaves, others = made;
-  for (const auto& [constant, tensor] : constants.tensors) others.push_back(tensor);
+  std::vector<at::Tensor> leaves;
   for (const ValueInfo& output : model.outputs) {
-    TRY_ASSIGN(const at::Tensor leaf, evaluator.Output(output.name));
-    leaves.push_back(OwnMemory(leaf, others));
-    others.push_back(leaves.back());
+    TRY_ASSIGN(at::Tensor leaf, evaluator.Output(output.name));
+    leaves.push_back(std::move(leaf));
   }
+  OwnMemory(leaves, made, constants);
   recorder.Stop();
   for (const at::Tensor& leaf : leaves) recorder.NoteOutput(leaf);
   for (const client::Foreign& foreign : recorder.Foreigns()) {

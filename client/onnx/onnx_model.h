@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/bytes.h"
@@ -30,16 +31,18 @@ struct ModelInput {
   std::vector<guards::Dim> sizes;  ///< over the symbols: s0 is symbols()[0]
 };
 
+/// As it was written: an f64 does not hold every integer.
+using InputNumber = std::variant<int64_t, double>;
 /// Numbers that stand for an input of the model, which is none of the call then.
-using InputValues = std::map<std::string, std::vector<double>>;
+using InputValues = std::map<std::string, std::vector<InputNumber>>;
 
 /// An ONNX model (.onnx), understood by running it: Record() runs its nodes by ATen's operators on made-up inputs while
 /// the recorder watches. Sizes are followed, so that a recording speaks for others too (docs/sizes.md).
 /// Needs libtorch, but no torch header to use. Belongs to one thread.
 class OnnxModel {
  public:
-  /// As ReadModel (model.h); kInvalid: values for what is no input, or too many; kUnsupported: an operator set that is
-  /// not known, inputs that are no tensors, or of no known number of dims.
+  /// As ReadModel (model.h); kInvalid: values for what is no input, too many, or of another type; kUnsupported: an
+  /// operator set that is not known, inputs that are no tensors, or of no known number of dims.
   static Result<OnnxModel> Open(const std::string& path, const InputValues& values = {});
   /// The same of bytes in memory; `folder`: where external data lies.
   static Result<OnnxModel> Parse(Bytes bytes, const std::string& folder, std::string name,

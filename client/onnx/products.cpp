@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "client/onnx/operators.h"
 
 namespace ingot::onnx {
@@ -15,6 +17,10 @@ Results Gemm(NodeCall& n) {
   const bool turns_a = n.IntOf("transA", 0) != 0, turns_b = n.IntOf("transB", 0) != 0;
   at::Tensor a = n.In(0), b = n.In(1);
   if (a.dim() != 2 || b.dim() != 2) Reject(fmt::format("matrices of {} and {} dims", a.dim(), b.dim()));
+  const auto is_whole = [](double by) { return by == std::floor(by); };
+  if (!at::isFloatingType(a.scalar_type()) && !(is_whole(alpha) && is_whole(beta))) {
+    Refuse(fmt::format("integers times {} and {}", alpha, beta));
+  }
   if (turns_a) a = n.Call("aten::t", {a});
   std::optional<at::Tensor> c = n.MaybeIn(2);
   if (alpha == 1.0 && beta == 1.0 && turns_b && (!c || c->dim() == 1) && at::isFloatingType(a.scalar_type())) {

@@ -16,16 +16,19 @@ bool IsFloat8(at::ScalarType dtype) { return dtype == at::kFloat8_e4m3fn || dtyp
 
 Results Dequantize(NodeCall& n) {
   const int64_t axis = n.IntOf("axis", 1), block = n.IntOf("block_size", 0), wanted = n.IntOf("output_dtype", 0);
+  at::Tensor scale = n.In(1);
+  // The product is as precise as the result, or as the scale where that is more.
+  if (wanted != 0) scale = n.To(scale, at::promoteTypes(scale.scalar_type(), TypeOf(wanted)));
   const at::Tensor y =
-      Dequantized(n, n.Levels(0), n.In(1), n.Has(2) ? std::optional(n.Levels(2)) : std::nullopt, axis, block);
+      Dequantized(n, n.Levels(0), scale, n.Has(2) ? std::optional(n.Levels(2)) : std::nullopt, axis, block);
   return {wanted == 0 ? y : n.To(y, TypeOf(wanted))};
 }
 
 Results Quantize(NodeCall& n) {
   const int64_t axis = n.IntOf("axis", 1), block = n.IntOf("block_size", 0), wanted = n.IntOf("output_dtype", 0);
   const bool saturates = n.IntOf("saturate", 1) != 0;
-  if (const int64_t precision = n.IntOf("precision", 0); precision > 1) Refuse(fmt::format("precision {}", precision));
-  const at::Tensor x = n.In(0), scale = n.In(1);
+  const int64_t precision = n.IntOf("precision", 0);
+  const at::Tensor x = n.In(0), scale = precision == 0 ? n.In(1) : n.To(n.In(1), TypeOf(precision));
   const at::ScalarType dtype = n.Has(2) ? n.In(2).scalar_type() : wanted == 0 ? at::kByte : TypeOf(wanted);
   if (!IsFloat8(dtype)) return {Quantized(n, x, scale, n.MaybeIn(2), dtype, axis, block)};
   const at::Tensor y = n.Div(n.To(x, scale.scalar_type()), Spread(n, scale, x, axis, block));

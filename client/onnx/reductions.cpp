@@ -2,8 +2,11 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <numeric>
 
+#include "client/onnx/element_types.h"
 #include "client/onnx/operators.h"
 
 namespace ingot::onnx {
@@ -12,8 +15,8 @@ namespace reductions_part {
 
 using Reduce = at::Tensor (*)(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep);
 
-/// The dims that are reduced; nullopt: none, the input is the result.
-std::optional<std::vector<int64_t>> AxesOf(NodeCall& n, int since, int64_t rank) {
+/// The dims that are reduced. None: each element is reduced by itself, as a sum of one.
+std::vector<int64_t> AxesOf(NodeCall& n, int since, int64_t rank) {
   const bool none_is_nothing = n.IntOf("noop_with_empty_axes", 0) != 0;
   std::vector<int64_t> axes;
   if (n.opset() < since) {
@@ -21,8 +24,7 @@ std::optional<std::vector<int64_t>> AxesOf(NodeCall& n, int since, int64_t rank)
   } else if (n.Has(1)) {
     for (const Int& axis : n.IntsAt(1)) axes.push_back(axis.Fix());
   }
-  if (axes.empty() && none_is_nothing) return std::nullopt;
-  if (axes.empty()) {
+  if (axes.empty() && !none_is_nothing) {
     axes.resize(static_cast<size_t>(rank));
     std::iota(axes.begin(), axes.end(), 0);
   }
@@ -40,11 +42,29 @@ at::Tensor Mean(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& ax
   for (const int64_t axis : axes) count = count * n.SizeOf(x, axis);
   return n.Call("aten::div.Scalar_mode", {Sum(n, x, axes, keep), count, "trunc"});
 }
+/// The largest or smallest. Of nothing it is what every number takes the place of, which PyTorch refuses to say.
+at::Tensor Extreme(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep, bool is_largest) {
+  if (axes.empty()) return x;
+  const Ints sizes = n.SizesOf(x);
+  const auto is_empty = [&](int64_t axis) { return sizes[static_cast<size_t>(axis)] == Int(0); };
+  if (std::ranges::none_of(axes, is_empty)) return n.Call(is_largest ? "aten::amax" : "aten::amin", {x, axes, keep});
+  Ints left;
+  for (int64_t d = 0; d < x.dim(); ++d) {
+    const bool is_reduced = std::ranges::find(axes, d) != axes.end();
+    if (!is_reduced || keep) left.push_back(is_reduced ? Int(1) : sizes[static_cast<size_t>(d)]);
+  }
+  if (at::isFloatingType(x.scalar_type())) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    return n.Call("aten::full", {left, is_largest ? -infinity : infinity, x.scalar_type()});
+  }
+  const auto [low, high] = ExtremesOf(x.scalar_type());
+  return n.Call("aten::full", {left, is_largest ? low : high, x.scalar_type()});
+}
 at::Tensor Max(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
-  return axes.empty() ? x : n.Call("aten::amax", {x, axes, keep});
+  return Extreme(n, x, axes, keep, true);
 }
 at::Tensor Min(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
-  return axes.empty() ? x : n.Call("aten::amin", {x, axes, keep});
+  return Extreme(n, x, axes, keep, false);
 }
 at::Tensor Prod(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
   at::Tensor product = x;
@@ -53,6 +73,10 @@ at::Tensor Prod(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& ax
   for (const int64_t axis : order) product = n.Call("aten::prod.dim_int", {product, axis, keep, x.scalar_type()});
   return product;
 }
+/// Roots and logarithms of integers are computed as f64: f32 does not hold them, and the result is an integer again.
+at::Tensor Wide(NodeCall& n, const at::Tensor& x) {
+  return at::isFloatingType(x.scalar_type()) ? x : n.To(x, at::kDouble);
+}
 at::Tensor L1(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
   return Sum(n, n.Call("aten::abs", {x}), axes, keep);
 }
@@ -60,14 +84,14 @@ at::Tensor SumSquare(NodeCall& n, const at::Tensor& x, const std::vector<int64_t
   return Sum(n, n.Mul(x, x), axes, keep);
 }
 at::Tensor L2(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
-  return n.To(n.Call("aten::sqrt", {SumSquare(n, x, axes, keep)}), x.scalar_type());
+  return n.To(n.Call("aten::sqrt", {SumSquare(n, Wide(n, x), axes, keep)}), x.scalar_type());
 }
 at::Tensor LogSum(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
-  return n.To(n.Call("aten::log", {Sum(n, x, axes, keep)}), x.scalar_type());
+  return n.To(n.Call("aten::log", {Sum(n, Wide(n, x), axes, keep)}), x.scalar_type());
 }
 at::Tensor LogSumExp(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
   // Of nothing it is itself: the logarithm of its exponential.
-  return axes.empty() ? x : n.To(n.Call("aten::logsumexp", {x, axes, keep}), x.scalar_type());
+  return axes.empty() ? x : n.To(n.Call("aten::logsumexp", {Wide(n, x), axes, keep}), x.scalar_type());
 }
 
 /// `axes` is an input from this version on.
@@ -76,10 +100,9 @@ Results Reduced(NodeCall& n) {
   const bool keep = n.IntOf("keepdims", 1) != 0;
   const at::Tensor x = n.In(0);
   const auto axes = AxesOf(n, since, x.dim());
-  if (!axes) return {x};
   // PyTorch has no extremes of bools over several dims.
-  if (x.scalar_type() == at::kBool) return {n.To(reduce(n, n.To(x, at::kByte), *axes, keep), at::kBool)};
-  return {reduce(n, x, *axes, keep)};
+  if (x.scalar_type() == at::kBool) return {n.To(reduce(n, n.To(x, at::kByte), axes, keep), at::kBool)};
+  return {reduce(n, x, axes, keep)};
 }
 
 enum class Whole { kSum, kProd, kMax, kMin };
@@ -90,7 +113,7 @@ Results ReducedKnown(NodeCall& n) {
   const KnownInts& known = *n.ValueAt(0).known;
   if (known.ints.empty() || known.sizes.size() != 1) return Results{};
   const bool keep = n.IntOf("keepdims", 1) != 0;
-  if (!AxesOf(n, whole == Whole::kSum ? 13 : 18, 1)) return Results{};
+  if (AxesOf(n, whole == Whole::kSum ? 13 : 18, 1).empty()) return Results{};
   Int value = known.ints.front();
   for (size_t i = 1; i < known.ints.size(); ++i) {
     const Int& next = known.ints[i];
@@ -123,9 +146,14 @@ Results CumSum(NodeCall& n) {
     return reverse ? n.Call("aten::flip", {y, std::vector<int64_t>{axis}}) : y;
   };
   x = turned(x);
-  at::Tensor sums = n.Call("aten::cumsum", {x, axis, x.scalar_type()});
-  if (exclusive) sums = n.Sub(sums, x);
-  return {turned(sums)};
+  if (exclusive && n.SizeOf(x, axis) != Int(0)) {
+    // Each takes its neighbour's place: what is subtracted from a sum again is not as if it had never been in it.
+    Ints pads(static_cast<size_t>(2 * (x.dim() - 1 - axis)), Int(0));
+    pads.insert(pads.end(), {Int(1), Int(-1)});
+    const bool is_float = at::isFloatingType(x.scalar_type());
+    x = n.Call("aten::constant_pad_nd", {x, std::move(pads), is_float ? Arg(0.0) : Arg(0)});
+  }
+  return {turned(n.Call("aten::cumsum", {x, axis, x.scalar_type()}))};
 }
 
 /// Of equal elements the first counts, in which only a stable sort is certain.

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "client/onnx/operators.h"
 
@@ -26,17 +27,35 @@ struct Rule {
 struct Line {
   int64_t axis = 0, from = 0, to = 0;
   double scale = 1;
-  double length = 0;  ///< of the result before it was rounded down
   double start = 0, end = 1;  ///< of the region of interest, for tf_crop_and_resize
 };
 
+/// The factor that somebody wrote, of which a model holds the nearest f32: PyTorch multiplies sizes by the f64 that it
+/// was, and 0.7 of 10 is 7 where the f32 gives 6.9999998. It is taken to be the first fraction, by continued fractions,
+/// that rounds to that f32: 0.7 is 7/10, a third is 1/3.
+double AsWritten(double held) {
+  const auto nearest = static_cast<float>(held);
+  double rest = held;
+  int64_t above = 1, above_before = 0, below = 0, below_before = 1;
+  constexpr int64_t kBelowMax = 1 << 20;
+  while (std::abs(rest) < kScaleMax) {
+    const auto whole = static_cast<int64_t>(std::floor(rest));
+    above_before = std::exchange(above, whole * above + above_before);
+    below_before = std::exchange(below, whole * below + below_before);
+    if (below > kBelowMax) return held;
+    const double fraction = static_cast<double>(above) / static_cast<double>(below);
+    if (static_cast<float>(fraction) == nearest) return fraction;
+    rest = 1 / (rest - static_cast<double>(whole));
+  }
+  return held;
+}
+
 double Source(const Rule& rule, const Line& line, int64_t at) {
   const double x = static_cast<double>(at), from = static_cast<double>(line.from), to = static_cast<double>(line.to);
-  const double last = line.length - 1;
   if (rule.coordinates == "half_pixel") return (x + 0.5) / line.scale - 0.5;
   if (rule.coordinates == "pytorch_half_pixel") return to > 1 ? (x + 0.5) / line.scale - 0.5 : 0;
   if (rule.coordinates == "asymmetric") return x / line.scale;
-  if (rule.coordinates == "align_corners") return last > 0 ? x * (from - 1) / last : 0;
+  if (rule.coordinates == "align_corners") return to > 1 ? x * (from - 1) / (to - 1) : 0;
   if (rule.coordinates == "half_pixel_symmetric") {
     const double adjustment = to / (line.scale * from), centre = from / 2;
     return centre * (1 - adjustment) + (x + 0.5) / line.scale - 0.5;
@@ -108,7 +127,8 @@ at::Tensor ByWeights(NodeCall& n, at::Tensor x, const Rule& rule, const std::vec
   for (const Line& line : lines) {
     std::vector<bool> outside;
     const at::Tensor weights = WeightsOf(rule, line, outside);
-    const at::ScalarType wide = dtype == at::kDouble ? at::kDouble : at::kFloat;
+    const bool is_wide = dtype == at::kDouble || dtype == at::kLong || dtype == at::kInt;
+    const at::ScalarType wide = is_wide ? at::kDouble : at::kFloat;
     if (rule.mode == "nearest") {
       x = n.Call("aten::index_select", {x, line.axis, Made(n, [&] { return weights.argmax(1); })});
     } else {
@@ -133,7 +153,7 @@ at::Tensor ByWeights(NodeCall& n, at::Tensor x, const Rule& rule, const std::vec
 }
 
 /// PyTorch's own operator of the same meaning, which follows sizes; nullptr: none.
-const char* OwnOperator(const Rule& rule, const at::Tensor& x, bool has_scales, bool& aligns) {
+const char* OwnOperator(const Rule& rule, const at::Tensor& x, bool& aligns) {
   if (rule.antialias || rule.excludes_outside || !at::isFloatingType(x.scalar_type())) return nullptr;
   const int64_t rank = x.dim() - 2;
   if (rank < 1 || rank > 3) return nullptr;
@@ -142,7 +162,7 @@ const char* OwnOperator(const Rule& rule, const at::Tensor& x, bool has_scales, 
     constexpr std::array kNames = {"aten::upsample_nearest1d.vec", "aten::upsample_nearest2d.vec",
                                    "aten::upsample_nearest3d.vec"};
     const bool is_same = rule.coordinates == "asymmetric" && rule.nearest == "floor";
-    return is_same && has_scales ? kNames.at(at) : nullptr;
+    return is_same ? kNames.at(at) : nullptr;
   }
   aligns = rule.coordinates == "align_corners";
   if (!aligns && rule.coordinates != "pytorch_half_pixel" && rule.coordinates != "half_pixel") return nullptr;
@@ -173,6 +193,7 @@ Results Resize(NodeCall& n) {
   if (const auto given = n.IntsOf("axes")) axes = NodeCall::Axes(*given, x.dim());
 
   std::vector<double> scales = n.Has(2) ? n.NumbersAt(2) : std::vector<double>{};
+  std::ranges::transform(scales, scales.begin(), AsWritten);
   Ints to;
   const bool has_scales = !scales.empty();
   if (std::ranges::any_of(scales, [](double scale) { return !(scale > 0 && scale < kScaleMax); })) {
@@ -186,19 +207,18 @@ Results Resize(NodeCall& n) {
   }
   // The dims behind the first two, stretched to sizes or by scales, are what PyTorch's operators take.
   bool aligns = false;
-  const char* const own = policy == "stretch" ? OwnOperator(rule, x, has_scales, aligns) : nullptr;
+  const char* const own = policy == "stretch" ? OwnOperator(rule, x, aligns) : nullptr;
   bool is_plain = own != nullptr;
   std::vector<double> factors(static_cast<size_t>(std::max<int64_t>(x.dim() - 2, 0)), 1.0);
   Ints targets(from.begin() + std::min<int64_t>(2, x.dim()), from.end());
   for (size_t i = 0; i < axes.size() && is_plain; ++i) {
     const auto axis = static_cast<size_t>(axes[i]);
-    // A single position, and lengths that are rounded, are found in ways of their own.
+    // A single position is found in a way of its own.
     const bool is_pytorch = rule.coordinates == "pytorch_half_pixel";
     if (axis < 2) {
       is_plain = has_scales ? scales[i] == 1.0 : to[i] == from[axis];
     } else if (has_scales) {
       factors[axis - 2] = scales[i];
-      is_plain = is_plain && (!aligns || scales[i] == std::floor(scales[i]));
       if (is_pytorch) is_plain = is_plain && from[axis] >= Int(static_cast<int64_t>(std::ceil(2 / scales[i])));
     } else {
       targets[axis - 2] = to[i];
@@ -252,14 +272,13 @@ Results Resize(NodeCall& n) {
       line.to = to[i].Fix();
       line.scale = static_cast<double>(line.to) / size;
     }
-    line.length = has_scales ? size * line.scale : static_cast<double>(line.to);
     if (line.to < 1 || line.to > kSizeMax || !(line.scale > 0)) Reject(fmt::format("a size of {}", line.to));
     if (!region.empty()) {
       line.start = region[i];
       line.end = region[axes.size() + i];
     }
     NodeCall::CheckCount({Int(line.to), Int(line.from)});
-    if (line.to != line.from || !region.empty()) lines.push_back(line);
+    if (line.to != line.from || line.scale != 1 || !region.empty()) lines.push_back(line);
   }
   return {ByWeights(n, x, rule, lines)};
 }

@@ -155,10 +155,8 @@ Results ConvTranspose(NodeCall& n) {
       if (shape && shape->size() != rank) Reject("'output_shape' of another number of dims");
       const Int whole = (size - Int(1)) * Int(strides[d]) + Int(extra[d] + (kernel[d] - 1) * dilations[d] + 1);
       const Int all = whole - (shape ? Int((*shape)[d]) : size * Int(strides[d]));
-      // What is missing is made, not cut off.
-      const Int cut = Largest(all, 0);
-      if (all < Int(0)) extra[d] -= all.Fix();
-      const Int less = FloorDiv(cut, 2), more = cut - less;
+      // Where it is negative, zeros come to both sides.
+      const Int less = FloorDiv(all, 2), more = all - less;
       before[d] = automatic == "SAME_UPPER" ? less : more;
       after[d] = automatic == "SAME_UPPER" ? more : less;
     }

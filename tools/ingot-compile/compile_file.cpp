@@ -32,20 +32,23 @@ struct Steps {
   uint64_t native = 0, aten = 0;
 };
 
-Result<std::pair<std::string, std::vector<double>>> ParseValue(const std::string& text) {
+Result<std::pair<std::string, std::vector<onnx::InputNumber>>> ParseValue(const std::string& text) {
   const auto bad = [&text] {
     return Error(Code::kInvalid, fmt::format("'{}': write NAME=NUMBER,NUMBER, where NAME is an input", text));
   };
   const size_t equals = text.rfind('=');
   if (equals == text.npos || equals == 0) return bad();
-  std::vector<double> numbers;
+  std::vector<onnx::InputNumber> numbers;
   const char *at = text.data() + equals + 1, *const end = text.data() + text.size();
   while (at != end) {
+    int64_t integer = 0;
     double number = 0;
-    const auto [next, error] = std::from_chars(at, end, number);
-    if (error != std::errc() || (next != end && (*next != ',' || next + 1 == end))) return bad();
-    numbers.push_back(number);
-    at = next == end ? end : next + 1;
+    std::from_chars_result read = std::from_chars(at, end, integer);
+    const bool is_integer = read.ec == std::errc() && (read.ptr == end || *read.ptr == ',');
+    if (!is_integer) read = std::from_chars(at, end, number);
+    if (read.ec != std::errc() || (read.ptr != end && (*read.ptr != ',' || read.ptr + 1 == end))) return bad();
+    numbers.push_back(is_integer ? onnx::InputNumber(integer) : onnx::InputNumber(number));
+    at = read.ptr == end ? end : read.ptr + 1;
   }
   return std::pair(text.substr(0, equals), std::move(numbers));
 }

@@ -33,12 +33,15 @@ constexpr int64_t kScales[] = {5, 37, 224, 517};
 
 std::string PlaceOf(const ModelInput& input, size_t dim) { return fmt::format("{}.{}", input.name, dim); }
 
-/// The graph, without strides of dims of size 1: they address nothing, and a template has those that it has seen.
+/// The graph, without strides that address nothing, of dims of size 1 and of tensors without elements: a template has
+/// those that it has seen.
 std::string TextOf(Graph graph) {
   for (compiler::ValueId id = 0; id < graph.value_count(); ++id) {
     compiler::Type& type = graph.value(id).type;
+    const auto is_zero = [](const guards::Dim& size) { return size == guards::Dim(0); };
+    const bool is_empty = std::any_of(type.sizes.begin(), type.sizes.end(), is_zero);
     for (size_t d = 0; d < type.rank(); ++d) {
-      if (type.sizes[d].is_one()) type.strides[d] = guards::Dim(0);
+      if (is_empty || type.sizes[d].is_one()) type.strides[d] = guards::Dim(0);
     }
   }
   return compiler::Print(graph);
