@@ -108,6 +108,14 @@ def check_errors(file: str, text: str) -> "list[str]":
     return found
 
 
+def check_digests(file: str, text: str) -> "list[str]":
+    """UTF-8, words and parts of names are the same for some texts and classes that are not: what is digested is exact."""
+    if not file.startswith("client/native/"):
+        return []
+    return [f"{file}:{n}: AddText() and AddClassName() digest texts and classes" for n, line in enumerate(text.splitlines(), 1)
+            if re.search(r"\b(AddField|WriteBytes|DigestOf|AppendText)\(.*\b(ViewOf|ReprOf|ModuleOf|QualnameOf|PyUnicode_AsUTF8\w*)\(", line)]
+
+
 # What GCC 12 destroys twice: closures and braced aggregates that are temporaries of a co_await, and what is passed where one
 # stands in a condition (cache/task.h).
 AWAIT_IN_CONDITION = re.compile(r"\b(if|while|for|switch) \((?:[^()\n]|\([^()\n]*\))*= *co_await|\b(if|while|switch) \(\W*co_await|[?:] *\*?co_await")
@@ -222,7 +230,7 @@ def main() -> int:
     texts = {f: (ROOT / f).read_text(errors="replace") for f in files if pathlib.Path(f).suffix in (*LINE_MAX, ".txt", ".cmake", ".def")}
     found = check_dead(files, texts) + check_types(texts) + check_python() + check_format(files)
     for file, text in texts.items():
-        for check in (check_directions, check_fences, check_lines, check_marks, check_errors, check_waits, check_descriptors, check_tables, check_license):
+        for check in (check_directions, check_fences, check_lines, check_marks, check_errors, check_digests, check_waits, check_descriptors, check_tables, check_license):
             found += check(file, text)
     print("\n".join(sorted(found)) or f"tidy: {len(texts)} files, nothing to say")
     return 1 if found else 0

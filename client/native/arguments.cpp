@@ -3,10 +3,13 @@
 
 #include "client/native/dataclass_fields.h"
 #include "client/native/drop_error.h"
+#include "client/native/exact_text.h"
 #include "client/native/field_content.h"
 #include "client/native/moving_numbers.h"
+#include "client/native/origin.h"
 #include "client/native/python_ref.h"
 #include "client/native/tensor_facts.h"
+#include "client/native/value_digest.h"
 
 #include <ATen/Context.h>
 #include <ATen/PythonTorchFunctionTLS.h>
@@ -66,8 +69,7 @@ class Flattener {
       Tag('f');
       Raw(PyFloat_AS_DOUBLE(value));
     } else if (PyUnicode_CheckExact(value)) {
-      Tag('s');
-      String(value);
+      Text(value);
     } else if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
       Sequence(value, name);
     } else if (PyDict_CheckExact(value) && HasPlainKeys(value)) {
@@ -79,7 +81,7 @@ class Flattener {
       if (HasOwnAttributes(value)) Tag('.');
       Sequence(value, name);
     } else if (THPDtype_Check(value) || THPDevice_Check(value)) {
-      Repr(value);
+      Exactly(value);
     } else if (PyObject* fields = FieldsOf(Py_TYPE(value))) {
       Dataclass(value, fields, name);
     } else {
@@ -116,15 +118,12 @@ class Flattener {
   void Raw(T value) {
     out_.shape.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
-  void String(PyObject* str) {
-    Py_ssize_t size = 0;
-    const char* text = PyUnicode_AsUTF8AndSize(str, &size);
-    if (text == nullptr) {
-      DropError();
-      return;
-    }
-    Raw(static_cast<uint32_t>(size));
-    out_.shape.append(text, static_cast<size_t>(size));
+  void Text(PyObject* text) {
+    const CodeUnits units = UnitsOf(text);
+    Tag('s');
+    Raw(units.width);
+    Raw(static_cast<uint64_t>(units.bytes.size()));
+    out_.shape.append(units.bytes);
   }
 
  private:
@@ -170,17 +169,18 @@ class Flattener {
   void Integer(PyObject* value) {
     int overflow = 0;
     const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-    if (overflow != 0) return Repr(value);
+    if (overflow != 0) return Exactly(value);
     Tag('i');
     Raw(static_cast<int64_t>(number));
   }
 
-  void Repr(PyObject* value) {
+  void Exactly(PyObject* value) {
+    ValueWriter writer;
+    writer.Write(value);
+    const Digest digest = writer.Finish();
     Tag('r');
-    PyObject* repr = PlainRepr(value);
-    if (repr == nullptr) return DropError();
-    String(repr);
-    Py_DECREF(repr);
+    Raw(digest.low);
+    Raw(digest.high);
   }
 
   void Sequence(PyObject* value, const std::string& name) {
@@ -204,25 +204,12 @@ class Flattener {
     Py_ssize_t at = 0;
     PyObject *key, *item;
     while (depth_ <= kDepthMax && PyDict_Next(value, &at, &key, &item)) {
-      if (PyUnicode_CheckExact(key)) {
-        String(key);
-      } else {
-        Repr(key);
-      }
+      PyUnicode_CheckExact(key) ? Text(key) : Exactly(key);
       std::string child;
-      if (want_names_) child = name + "[" + KeyText(key) + "]";
+      if (want_names_) child = name + "[" + ReprOf(key) + "]";
       Value(item, child);
     }
     --depth_;
-  }
-
-  static std::string KeyText(PyObject* key) {
-    PyObject* repr = PlainRepr(key);
-    const char* text = repr == nullptr ? nullptr : PyUnicode_AsUTF8(repr);
-    std::string out = text == nullptr ? "?" : text;
-    DropError();
-    Py_XDECREF(repr);
-    return out;
   }
 
   void Dataclass(PyObject* value, PyObject* fields, const std::string& name) {
@@ -239,7 +226,7 @@ class Flattener {
         continue;
       }
       std::string child;
-      if (want_names_) child = name + "." + PyUnicode_AsUTF8(field);
+      if (want_names_) child = name + "." + std::string(ViewOf(field));
       Value(item.get(), child);  // The dataclass keeps its fields alive for the length of the call.
     }
     --depth_;
@@ -253,8 +240,7 @@ class Flattener {
 
 std::string PositionalName(PyObject* parameters, size_t i) {
   if (parameters != nullptr && static_cast<Py_ssize_t>(i) < PyTuple_GET_SIZE(parameters)) {
-    if (const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(parameters, i))) return name;
-    DropError();
+    return std::string(ViewOf(PyTuple_GET_ITEM(parameters, static_cast<Py_ssize_t>(i))));
   }
   return "args[" + std::to_string(i) + "]";
 }
@@ -314,12 +300,9 @@ void Flatten(PyObject* const* args, size_t count, PyObject* kwnames, PyObject* p
   for (Py_ssize_t i = 0; i < keywords; ++i) {
     PyObject* name = PyTuple_GET_ITEM(kwnames, i);
     flattener.Tag('=');
-    flattener.String(name);
+    flattener.Text(name);
     std::string text;
-    if (want_names) {
-      const char* utf8 = PyUnicode_AsUTF8(name);
-      text = utf8 == nullptr ? "?" : utf8;
-    }
+    if (want_names) text = ViewOf(name);
     PyObject* value = args[count + i];
     varying != nullptr && varying->Has(name) ? flattener.Varying(value, text) : flattener.Value(value, text);
   }

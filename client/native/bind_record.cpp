@@ -99,6 +99,12 @@ void BindRecord(py::module_& m) {
     const PythonRef found = reader.Resolve(path);
     return found ? py::reinterpret_borrow<py::object>(found.get()) : py::object(py::none());
   });
+  m.def(
+      "item_path",
+      [](std::string path, py::handle key) -> py::object {
+        return AppendStep(path, Reading::kItem, key.ptr()) ? py::object(py::str(path)) : py::none();
+      },
+      "The path of what a dict has under a key; None for a key that has no name.");
 }
 
 }  // namespace ingot::client

@@ -230,10 +230,9 @@ int Clear(PyObject* object) {
 /// Attributes of the type first, then of what the user wrapped, then the engine's verbs.
 PyObject* GetAttribute(PyObject* object, PyObject* name) {
   auto* self = reinterpret_cast<CallSite*>(object);
-  const char* text = PyUnicode_AsUTF8(name);
-  if (text == nullptr) return nullptr;
   // These exist on the type too, but people ask for those of what they wrapped.
-  if (strcmp(text, "__doc__") == 0 || strcmp(text, "__module__") == 0) {
+  const auto is_named = [name](const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; };
+  if (is_named("__doc__") || is_named("__module__")) {
     return PyObject_GetAttr(self->base.target, name);
   }
   PyObject* found = PyObject_GenericGetAttr(object, name);

@@ -369,33 +369,6 @@ Effect EffectOfName(std::string_view name) {
   return Find(kGroups, name);
 }
 
-namespace {
-
-constexpr std::string_view kWithSizes = " shape nbytes ";
-constexpr std::string_view kWithoutSizes =
-    " dtype device ndim layout itemsize is_cuda is_cpu is_xpu is_mps is_meta is_sparse is_mkldnn is_nested "
-    "is_quantized is_sparse_csr requires_grad is_leaf T mT H mH real imag data names is_xla is_vulkan is_ipu is_hpu "
-    "is_mtia is_maia grad_fn retains_grad is_neg ";
-/// Getters that a program may not use, or only of some tensors; none says sizes.
-constexpr std::string_view kOthersWithoutSizes = " grad _grad output_nr _version _backward_hooks name ";
-/// Functions of tensors that give numbers or truths whatever the sizes are, or that compare elements, which the
-/// recorder guards.
-constexpr std::string_view kAnswersWithoutSizes =
-    " dim ndimension element_size is_floating_point is_complex is_signed is_inference get_device is_conj is_neg item "
-    "__bool__ __int__ __float__ __index__ is_nonzero _is_zerotensor is_coalesced is_tensor is_grad_enabled _is_view "
-    "can_cast __torch_function__ is_pinned is_shared requires_grad_ tolist type __contains__ has_names is_distributed "
-    "__complex__ promote_types _nnpack_available ";
-
-}  // namespace
-
-bool IsTensorProperty(std::string_view name) { return Holds(kWithSizes, name) || Holds(kWithoutSizes, name); }
-
-bool IsPropertyWithoutSizes(std::string_view name) {
-  return Holds(kWithoutSizes, name) || Holds(kOthersWithoutSizes, name);
-}
-
-bool AnswersWithoutSizes(std::string_view name) { return Holds(kAnswersWithoutSizes, name); }
-
 PyTypeObject* BoundSlotType() {
   static PyTypeObject* const type = [] {
     const PythonRef slot(PyObject_GetAttrString(Py_None, "__repr__"));

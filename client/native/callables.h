@@ -106,12 +106,4 @@ PyTypeObject* BoundSlotType();
 /// The effect the table has for a name; kRefused for names it lacks.
 Effect EffectOfName(std::string_view name);
 
-/// Whether a getter of PyTorch's tensors gives a program nothing but metadata that guards hold, or
-/// a view that an operator makes.
-bool IsTensorProperty(std::string_view name);
-/// Whether a getter of tensors says nothing of their sizes.
-bool IsPropertyWithoutSizes(std::string_view name);
-/// Whether a function of tensors says nothing of their sizes, by the last part of its name.
-bool AnswersWithoutSizes(std::string_view name);
-
 }  // namespace ingot::client

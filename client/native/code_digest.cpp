@@ -29,13 +29,15 @@ bool UsesFirstConstant(PyObject* bytecode) {
 }
 
 void AddConstant(Hasher& hasher, PyObject* constant, ValueWriter& writer) {
-  if (PyCode_Check(constant)) {
-    const Digest digest = DigestOfCode(constant);
-    hasher.Add(digest.low);
-    hasher.Add(digest.high);
-    return;
-  }
   writer.Clear();
+  if (PyCode_Check(constant)) {
+    // The function that is made of it takes its first constant for its docstring, and these names.
+    const auto* code = reinterpret_cast<PyCodeObject*>(constant);
+    const bool has_first = PyTuple_GET_SIZE(code->co_consts) > 0;
+    writer.Write(has_first ? PyTuple_GET_ITEM(code->co_consts, 0) : Py_None);
+    writer.Write(code->co_name);
+    writer.Write(code->co_qualname);
+  }
   writer.Write(constant);
   const Digest digest = writer.Finish();
   hasher.Add(digest.low);

@@ -10,6 +10,7 @@
 #include "client/native/callables.h"
 #include "client/native/code_digest.h"
 #include "client/native/drop_error.h"
+#include "client/native/exact_text.h"
 #include "client/native/live_groups.h"
 #include "client/native/origin.h"
 #include "client/native/registrations.h"
@@ -81,20 +82,9 @@ Digest DigestOfBases(PyObject* type) {
   PyObject* order = PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type)->tp_mro : nullptr;
   for (Py_ssize_t i = 0; order != nullptr && i < PyTuple_GET_SIZE(order); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
-    hasher.AddField(std::string(ModuleOf(base)) + ":" + std::string(QualnameOf(base)));
+    AddClassName(hasher, base);
     if (!IsImmutable(base) && !HasOwnName(reinterpret_cast<PyObject*>(base))) hasher.AddField("made elsewhere");
   }
-  return hasher.Finish();
-}
-
-Digest DigestOfMeta(PyObject* value) {
-  ValueWriter writer;
-  writer.Write(value);
-  Hasher hasher;
-  const Digest digest = writer.Finish();
-  hasher.Add(digest.low);
-  hasher.Add(digest.high);
-  hasher.Add(static_cast<uint64_t>(IsTensor(value) && RequiresGrad(value)));
   return hasher.Finish();
 }
 
@@ -111,7 +101,7 @@ Digest DigestOfSpecial(PyObject* type) {
       const bool is_method = value == Py_None || PyCallable_Check(value) || Py_TYPE(value)->tp_descr_get != nullptr;
       if (!is_method || !PyUnicode_Check(key) || !IsSpecialName(ViewOf(key))) continue;
       const Digest digest = DigestOfValue(value);
-      hasher.AddField(ViewOf(key));
+      AddText(hasher, key);
       hasher.Add(digest.low);
       hasher.Add(digest.high);
     }
@@ -139,21 +129,6 @@ Digest DigestOfOrder(PyObject* set) {
   return hasher.Finish();
 }
 
-Digest DigestOfNames(PyObject* function) {
-  Hasher hasher;
-  if (PyType_Check(function)) {
-    hasher.AddField(reinterpret_cast<PyTypeObject*>(function)->tp_name);
-    hasher.AddField(QualnameOf(reinterpret_cast<PyTypeObject*>(function)));
-    return hasher.Finish();
-  }
-  for (const char* name : {"__name__", "__qualname__", "__doc__", "__module__"}) {
-    const PythonRef text(PyObject_GetAttrString(function, name));
-    DropError();
-    hasher.AddField(text && PyUnicode_Check(text.get()) ? ViewOf(text.get()) : std::string_view("?"));
-  }
-  return hasher.Finish();
-}
-
 /// The filters of `warnings`, where one of them makes an error of a warning: others decide what is printed.
 Digest DigestOfErrors(PyObject* module) {
   PyObject* filters = PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), "filters") : nullptr;
@@ -165,17 +140,9 @@ Digest DigestOfErrors(PyObject* module) {
   return any ? DigestOfContent(filters) : DigestOf("none");
 }
 
-Digest DigestOfGrad(PyObject* holder) {
-  return DigestOf(IsTensor(holder) && RequiresGrad(holder) ? "requires grad" : "no grad");
-}
+Digest DigestOfGrad(PyObject* holder) { return IsTensor(holder) ? GradOf(holder) : DigestOf("no tensor"); }
 
 Digest DigestOfAddress(PyObject* holder) { return DigestOf(std::to_string(reinterpret_cast<uintptr_t>(holder))); }
-
-void AddName(Hasher& hasher, PyObject* value, const char* attribute) {
-  const PythonRef name(PyObject_GetAttrString(value, attribute));
-  DropError();
-  hasher.AddField(name && PyUnicode_Check(name.get()) ? ViewOf(name.get()) : std::string_view("?"));
-}
 
 /// By what name an operator object of PyTorch's or numpy's computes; empty for anything else.
 std::string NameOfOperator(PyObject* value) {
@@ -206,11 +173,11 @@ struct ContentField {
 };
 
 constexpr ContentField kContentFields[] = {
-    {"len", DigestOfLength},    {"keys", DigestOfKeys},         {"content", DigestOfContent},
-    {"order", DigestOfOrder},   {"bases", DigestOfBases},       {"special", DigestOfSpecial},
-    {"names", DigestOfNames},   {"grad", DigestOfGrad},         {"registry", DigestOfRegistry},
-    {"kind", DigestOfValue},    {"address", DigestOfAddress},   {"context", DigestOfContext},
-    {"errors", DigestOfErrors}, {"abstract", DigestOfAbstract},
+    {"len", DigestOfLength},        {"keys", DigestOfKeys},         {"content", DigestOfContent},
+    {"order", DigestOfOrder},       {"bases", DigestOfBases},       {"special", DigestOfSpecial},
+    {"grad", DigestOfGrad},         {"registry", DigestOfRegistry}, {"kind", DigestOfValue},
+    {"address", DigestOfAddress},   {"context", DigestOfContext},   {"errors", DigestOfErrors},
+    {"abstract", DigestOfAbstract},
 };
 
 const ContentField* FindField(std::string_view name) {
@@ -249,35 +216,37 @@ Digest DigestOfSeen(const Seen& seen) {
     const auto* function = reinterpret_cast<PyFunctionObject*>(value);
     const Digest code = DigestOfCode(function->func_code);
     hasher.AddField("function");
-    hasher.AddField(ViewOf(function->func_qualname));
-    hasher.AddField(ViewOf(NameOfGlobals(function->func_globals)));  // Two modules may hold the same text.
+    AddText(hasher, function->func_qualname);
+    AddText(hasher, NameOfGlobals(function->func_globals));  // Two modules may hold the same text.
     hasher.Add(code.low);
     hasher.Add(code.high);
   } else if (PyModule_Check(value)) {
     hasher.AddField("module");
-    AddName(hasher, value, "__name__");
-    hasher.AddField(ModuleOf(Py_TYPE(value)));
+    AddText(hasher, NameOfGlobals(PyModule_GetDict(value)));
+    AddClassName(hasher, Py_TYPE(value));
     if (!HasOwnName(value)) hasher.AddField("made elsewhere");
   } else if (IsMadeInC(value)) {
+    const PythonRef name(PyObject_GetAttrString(value, "__qualname__"));
+    DropError();
     hasher.AddField("native");
-    AddName(hasher, value, "__qualname__");
+    AddText(hasher, name.get());
     hasher.AddField(Callables::NameOf(value));  // math.sqrt is not cmath.sqrt.
   } else if (const std::string name = NameOfOperator(value); !name.empty()) {
     hasher.AddField("operator");
     hasher.AddField(name);
   } else if (IsTensor(value)) {
-    hasher.AddField(IsPlainTensor(value) ? std::string_view("tensor") : std::string_view(Py_TYPE(value)->tp_name));
-    const Digest meta = DigestOfMeta(value);
+    hasher.AddField("tensor");
+    AddClassName(hasher, Py_TYPE(value));
+    const Digest meta = MetadataOf(value);
     hasher.Add(meta.low);
     hasher.Add(meta.high);
   } else {
     auto* type = PyType_Check(value) ? reinterpret_cast<PyTypeObject*>(value) : Py_TYPE(value);
     hasher.AddField(PyType_Check(value) ? std::string_view("class") : std::string_view("object"));
-    hasher.AddField(ModuleOf(type));
-    hasher.AddField(QualnameOf(type));
+    AddClassName(hasher, type);
     if (!IsImmutable(type) && !HasOwnName(reinterpret_cast<PyObject*>(type))) hasher.AddField("made elsewhere");
     if (const auto group = IdentityOfGroupObject(value)) hasher.AddField(*group);
-    if (IsEnumMember(value)) hasher.AddField(ReprOf(PyDict_GetItemString(OwnDict(value), "_name_")));
+    if (IsEnumMember(value)) AddText(hasher, PyDict_GetItemString(OwnDict(value), "_name_"));
   }
   return hasher.Finish();
 }
@@ -298,7 +267,8 @@ std::optional<Fetched> FetchedAs(PyObject* value) {
     if (overflow != 0 || number > kIntegerMax || number < -kIntegerMax) return std::nullopt;
     return number >= 0 && number < kSizeMax ? Fetched::kSize : Fetched::kInteger;
   }
-  const bool is_tensor = IsPlainTensor(value) && !HasOwnAttributes(value) && !RequiresGrad(value);
+  const bool is_tensor =
+      IsPlainTensor(value) && !HasOwnAttributes(value) && !RequiresGrad(value) && IsPlainlyRead(value);
   return is_tensor ? std::optional(Fetched::kTensor) : std::nullopt;
 }
 

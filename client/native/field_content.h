@@ -10,9 +10,8 @@ namespace ingot::client {
 
 /// Whether a field (reading.h) is compared by content: "len", "keys", "content", "order" (of the
 /// members of a set), "bases", "special" (what native code finds in a class under special names),
-/// "context" (of a context variable), "names" (of a function or class), "grad" (whether a tensor
-/// requires grad), "registry" (of an abstract class), "kind" (what the object is), "address",
-/// "abstract" (whether a class has abstract parts).
+/// "context" (of a context variable), "grad" (whether a tensor requires grad), "registry" (of an abstract class),
+/// "kind" (what the object is), "address", "abstract" (whether a class has abstract parts).
 bool IsContentField(std::string_view name);
 
 /// Whether native code alone finds what a class has under the name.

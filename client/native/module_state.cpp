@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "client/native/exact_text.h"
 #include "client/native/module_tables.h"
 #include "client/native/origin.h"
 #include "client/native/python_ref.h"
@@ -13,8 +14,6 @@
 
 namespace ingot::client {
 namespace {
-
-std::string NameOf(PyTypeObject* type) { return std::string(ModuleOf(type)) + "." + std::string(QualnameOf(type)); }
 
 class StructureWalk {
  public:
@@ -69,7 +68,7 @@ class StructureWalk {
 
   void AddClass(PyObject* value, const std::string& path, const Buffer& bytes) {
     Hasher hasher;
-    hasher.AddField(NameOf(Py_TYPE(value)));
+    AddClassName(hasher, Py_TYPE(value));
     hasher.AddField(Bytes(bytes));
     state_.items.push_back({path, hasher.Finish(), Py_TYPE(value)->tp_name});
   }

@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <array>
 
+#include "client/native/containers.h"
 #include "client/native/drop_error.h"
+#include "client/native/exact_text.h"
 #include "client/native/live_groups.h"
 #include "client/native/origin.h"
 #include "client/native/python_ref.h"
+#include "client/native/reading.h"
 #include "client/native/value_digest.h"
 
 namespace ingot::client {
@@ -19,17 +22,23 @@ namespace {
 /// (`_original_object_hash` of Hugging Face's generation configs).
 bool IsSaltedHash(PyObject* key, PyObject* value) { return PyLong_CheckExact(value) && ViewOf(key).ends_with("_hash"); }
 
-/// Libraries whose values print what they are.
-bool IsPrintable(std::string_view module) {
-  constexpr std::array<std::string_view, 9> kModules = {"pathlib", "datetime", "decimal",   "fractions", "uuid",
-                                                        "re",      "operator", "_operator", "torch"};
+/// Locks and loggers, which no graph depends on.
+bool NeverSteers(PyTypeObject* type) {
+  const std::string_view name = type->tp_name;
+  return ModuleOf(type) == "logging" || name == "_thread.lock" || name == "_thread.RLock";
+}
+
+/// Modules of Python's library whose objects are made of attributes, slots and elements.
+bool HoldsState(std::string_view module) {
+  constexpr std::array<std::string_view, 6> kModules = {"types",    "collections", "argparse",
+                                                        "builtins", "fractions",   "uuid"};
   return std::ranges::find(kModules, module) != kModules.end();
 }
 
-/// Modules of Python's library whose objects are a program's own state; a lock or a logger is not.
-bool HoldsState(std::string_view module) {
-  constexpr std::array<std::string_view, 4> kModules = {"types", "collections", "argparse", "builtins"};
-  return std::ranges::find(kModules, module) != kModules.end();
+/// A tuple of C's with names (time.struct_time), of which some may be no elements.
+bool IsStructSequence(PyTypeObject* type) {
+  static PyObject* const count = PyUnicode_InternFromString("n_sequence_fields");
+  return PyType_IsSubtype(type, &PyTuple_Type) && LookUpInClass(type, count) != nullptr;
 }
 
 bool IsEnumMember(PyTypeObject* type) {
@@ -83,6 +92,22 @@ void ValueWriter::WriteFields(PyObject* value, std::initializer_list<const char*
   }
 }
 
+/// By what PyTorch's own types say of themselves in words, which is all that they are.
+void ValueWriter::WriteWords(PyObject* value) {
+  const PythonRef words(PlainRepr(value));
+  DropError();
+  words&& PyUnicode_Check(words.get()) ? AppendText(bytes_, words.get()) : WriteOpaque(Py_TYPE(value)->tp_name);
+}
+
+/// By what a type made in C says to pickle, where nothing else says all that an object is.
+void ValueWriter::WriteReduced(PyObject* value) {
+  constexpr int kProtocol = 4;
+  const PythonRef parts(PyObject_CallMethod(value, "__reduce_ex__", "i", kProtocol));
+  DropError();
+  if (!parts || !PyTuple_Check(parts.get())) return WriteOpaque(Py_TYPE(value)->tp_name);
+  for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(parts.get()); ++i) Write(PyTuple_GET_ITEM(parts.get(), i));
+}
+
 /// numpy's arrays and numbers, array.array, bytearray: by their bytes.
 bool ValueWriter::WriteBuffer(PyObject* value) {
   if (!PyObject_CheckBuffer(value)) return false;
@@ -98,7 +123,7 @@ bool ValueWriter::WriteBuffer(PyObject* value) {
     return false;
   }
   WriteTag('B');
-  WriteText(format);
+  WriteBytes(format);
   AppendLittle(bytes_, static_cast<uint8_t>(view.readonly));
   for (int i = 0; i < view.ndim && view.strides != nullptr; ++i) {
     AppendLittle(bytes_, static_cast<int64_t>(view.strides[i]));
@@ -108,7 +133,7 @@ bool ValueWriter::WriteBuffer(PyObject* value) {
   const PythonRef owner(PyMemoryView_Check(value) || is_array ? PyObject_GetAttrString(value, is_array ? "base" : "obj")
                                                               : nullptr);
   DropError();
-  if (owner) WriteText(Py_TYPE(owner.get())->tp_name);
+  if (owner) WriteClassName(Py_TYPE(owner.get()));
   for (int i = 0; i < view.ndim && view.shape != nullptr; ++i) {
     AppendLittle(bytes_, static_cast<int64_t>(view.shape[i]));
   }
@@ -116,9 +141,7 @@ bool ValueWriter::WriteBuffer(PyObject* value) {
   const bool copied = PyBuffer_ToContiguous(content.data(), &view, view.len, 'C') == 0;
   PyBuffer_Release(&view);
   if (!copied) DropError();
-  const Digest digest = DigestOf(Bytes(content));
-  AppendLittle(bytes_, digest.low);
-  AppendLittle(bytes_, digest.high);
+  WriteDigest(DigestOf(Bytes(content)));
   return copied;
 }
 
@@ -134,25 +157,22 @@ bool ValueWriter::WriteKnownObject(PyObject* value) {
   } else if (name.ends_with("_lru_cache_wrapper") || name == "staticmethod" || name == "classmethod") {
     WriteFields(value, {"__wrapped__"});
   } else if (name == "property") {
-    WriteFields(value, {"fget"});
-  } else if (name.ends_with("_tuplegetter")) {  // Its place in the tuple is in what it says to pickle.
-    const PythonRef parts(PyObject_CallMethod(value, "__reduce__", nullptr));
-    DropError();
-    if (parts) Write(PyTuple_GET_ITEM(parts.get(), 1));
+    WriteFields(value, {"fget", "fset", "fdel"});
   } else if (name == "types.GenericAlias") {
-    WriteFields(value, {"__origin__", "__args__"});
+    WriteFields(value, {"__origin__", "__args__", "__unpacked__"});
   } else if (name == "types.UnionType") {
     WriteFields(value, {"__args__"});
-  } else if (name == "re.Pattern") {  // Its text ends after 200 characters.
+  } else if (name == "re.Pattern") {
     WriteFields(value, {"pattern", "flags"});
   } else if (name == "re.Match") {
     WriteFields(value, {"string", "re", "pos", "endpos", "regs"});
-  } else if (module == "torch._ops") {
-    WriteText(ReprOf(value));
   } else if (module == "torch._library.custom_ops") {
     WriteFields(value, {"_qualname", "_init_fn", "_backend_fns"});
-  } else if (module.starts_with("pathlib") || IsPrintable(module)) {
-    WriteText(ReprOf(value));
+  } else if (module == "torch._ops" || module == "torch") {
+    WriteWords(value);
+  } else if (module == "datetime" || module == "decimal" || module == "operator" || module.starts_with("pathlib") ||
+             name.ends_with("_tuplegetter") || IsStructSequence(type)) {
+    WriteReduced(value);
   } else {
     return WriteBuffer(value);
   }
@@ -162,6 +182,7 @@ bool ValueWriter::WriteKnownObject(PyObject* value) {
 /// In the order in which a program set them, which one that reads `__dict__` can see.
 void ValueWriter::WriteAttributes(PyObject* dict) {
   WriteTag('{');
+  WriteCount(PyDict_GET_SIZE(dict));
   Py_ssize_t at = 0;
   PyObject *key, *item;
   while (PyDict_Next(dict, &at, &key, &item)) {
@@ -174,50 +195,59 @@ void ValueWriter::WriteAttributes(PyObject* dict) {
 bool ValueWriter::WriteSlots(PyObject* value) {
   const auto slots = SlotsOf(value);
   for (const auto& [name, item] : slots) {
-    WriteText(ViewOf(name.get()));
+    Write(name.get());
     Write(item.get());
   }
   return HasSlots(Py_TYPE(value));
 }
 
-/// Subclasses of containers carry their elements besides their attributes.
-void ValueWriter::WriteElements(PyObject* value) {
-  if (PyDict_Check(value)) WriteDict(value);
-  if (PyAnySet_Check(value)) WriteSet(value);
-  // Not by the text that the class makes of itself.
-  if (PyLong_Check(value)) WriteInteger(value);
-  if (PyFloat_Check(value)) AppendLittle(bytes_, PyFloat_AS_DOUBLE(value));
-  if (PyUnicode_Check(value)) WriteText(ViewOf(value));
-  if (PyBytes_Check(value)) WriteText({PyBytes_AS_STRING(value), static_cast<size_t>(PyBytes_GET_SIZE(value))});
-  if (PyList_Check(value)) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) Write(PyList_GET_ITEM(value, i));
+/// Subclasses of containers carry their elements besides their attributes. False for an object that is nothing of it.
+bool ValueWriter::WriteElements(PyObject* value) {
+  if (PyDict_Check(value)) {
+    WriteDict(value);
+    static PyObject* const factory = PyUnicode_InternFromString("factory");
+    WritePart(Look(value, Reading::kField, factory).object.get());
+  } else if (PyAnySet_Check(value)) {
+    WriteSet(value);
+  } else if (PyLong_Check(value)) {  // Not by the text that the class makes of itself.
+    WriteInteger(value);
+  } else if (PyFloat_Check(value)) {
+    WriteFloat(PyFloat_AS_DOUBLE(value));
+  } else if (PyUnicode_Check(value)) {
+    AppendText(bytes_, value);
+  } else if (PyBytes_Check(value)) {
+    WriteBytes({PyBytes_AS_STRING(value), static_cast<size_t>(PyBytes_GET_SIZE(value))});
+  } else if (const PythonRef elements = ElementsOf(value)) {
+    static PyObject* const length = PyUnicode_InternFromString("len");
+    WriteDigest(*Look(value, Reading::kField, length).content);  // With the bound of a deque.
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.get()); ++i) Write(PyList_GET_ITEM(elements.get(), i));
+  } else {
+    return false;
   }
+  return true;
 }
 
 void ValueWriter::WriteObject(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   WriteTag('O');
-  WriteText(ModuleOf(type));
-  WriteText(QualnameOf(type));
+  WriteClassName(type);
   if (const auto group = IdentityOfGroupObject(value)) {
     WriteTag('g');
-    return WriteText(*group);
+    return WriteBytes(*group);
   }
   if (WriteKnownObject(value)) return;
-  WriteElements(value);
-  // Locks, loggers, iterators: Python's own, which no graph depends on.
+  const bool has_elements = WriteElements(value);
+  if (NeverSteers(type)) return;
+  // What native code keeps besides, nobody has looked at.
+  PyTypeObject* native = NativeBase(type);
+  const bool is_plain =
+      native == &PyBaseObject_Type || has_elements || std::string_view(native->tp_name) == "types.SimpleNamespace";
   const std::string_view module = ModuleOf(type);
-  if (IsStandardName(module) && !HoldsState(module)) return;
-  PyObject** place = _PyObject_GetDictPtr(value);
+  if (!is_plain || (IsStandardName(module) && !HoldsState(module))) return WriteOpaque(type->tp_name);
   const bool slots = WriteSlots(value);
-  if (place != nullptr && *place == nullptr) return WriteTag('-');
-  const PythonRef dict = PythonRef::Borrow(place != nullptr ? *place : nullptr);
-  if (dict && PyDict_Check(dict.get())) return WriteAttributes(dict.get());
-  const bool is_container = PyDict_Check(value) || PyList_Check(value) || PyAnySet_Check(value) ||
-                            PyLong_Check(value) || PyFloat_Check(value) || PyUnicode_Check(value);
-  if (slots || is_container) return;
-  WriteTag('?');
-  opaque_.push_back(type->tp_name);
+  // One that nobody has asked for yet is empty.
+  if (const PythonRef dict = PythonRef::Borrow(OwnDict(value))) return WriteAttributes(dict.get());
+  if (!slots && !has_elements) WriteOpaque(type->tp_name);
 }
 
 }  // namespace ingot::client

@@ -8,6 +8,7 @@
 #include "client/native/escapes.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
+#include "client/native/part_fields.h"
 #include "client/native/tensor_facts.h"
 
 namespace ingot::client {
@@ -27,41 +28,6 @@ bool IsPlaceInText(PyTypeObject* type, PyObject* name) {
       "tb_lasti tb_lineno ";
   const bool is_about_code = type == &PyCode_Type || type == &PyFrame_Type || type == &PyTraceBack_Type;
   return is_about_code && kPlaces.find(" " + std::string(ViewOf(name)) + " ") != kPlaces.npos;
-}
-
-/// The field of a part of a program (reading.h) that an attribute made in C shows; empty where it stays what it
-/// is as long as the part does, null for one that nobody has looked at.
-const char* FieldOfPart(PyObject* part, std::string_view name) {
-  struct Shown {
-    std::string_view name;
-    const char* field;
-  };
-  const auto find = [name](std::initializer_list<Shown> all) -> const char* {
-    for (const Shown& one : all) {
-      if (one.name == name) return one.field;
-    }
-    return nullptr;
-  };
-  if (PyFunction_Check(part))
-    return find({{"__code__", "code"},
-                 {"__defaults__", "defaults"},
-                 {"__kwdefaults__", "kwdefaults"},
-                 {"__globals__", "globals"},
-                 {"__name__", "names"},
-                 {"__qualname__", "names"},
-                 {"__doc__", "names"},
-                 {"__module__", "names"},
-                 {"__annotations__", "annotations"}});
-  if (PyMethod_Check(part)) return find({{"__func__", "func"}, {"__self__", "self"}});
-  if (PyObject_TypeCheck(part, &PyProperty_Type))
-    return find({{"fget", "get"}, {"fset", "set"}, {"fdel", "delete"}, {"__isabstractmethod__", "get"}});
-  if (Py_TYPE(part) == &PyStaticMethod_Type || Py_TYPE(part) == &PyClassMethod_Type)
-    return find({{"__func__", "wrapped"}, {"__wrapped__", "wrapped"}, {"__isabstractmethod__", "wrapped"}});
-  if (std::string_view(Py_TYPE(part)->tp_name) == "functools.partial")
-    return find({{"func", "func"}, {"args", "args"}, {"keywords", "keywords"}});
-  if (PyCFunction_Check(part) && name == "__self__") return "self";
-  const bool is_fixed = PyCode_Check(part) || Callables::IsNative(part) || PyContextVar_CheckExact(part);
-  return is_fixed && name != "__self__" ? "" : nullptr;
 }
 
 }  // namespace
@@ -130,7 +96,7 @@ void Observer::LookUpInBases(PyTypeObject* type, PyObject* name) {
     const bool is_made = fresh_.contains(reinterpret_cast<PyObject*>(base));
     const auto number = is_made ? std::nullopt : TypeNumber(base);
     if (number) {
-      log_.NoteField(*number, "bases");
+      NoteBasesOf(*number);
       log_.NoteRead(*number, Reading::kAttribute, name);
     }
     PyObject* const own = DictOf(base);
@@ -209,13 +175,23 @@ void Observer::LoadUncached(PyObject* object, PyObject* name) {
   Refuse("foreign-attribute", TextOf(type, name));
 }
 
+/// A function that no reading has led to, a member of a set, is found by its own name.
+void Observer::NoteFunctionByName(PyObject* object) {
+  if (log_.Find(object) || fresh_.contains(object) || made_.Contain(object)) return;
+  const auto* function = reinterpret_cast<PyFunctionObject*>(object);
+  const auto path = CanonicalPath(object, ViewOf(function->func_module), ViewOf(function->func_qualname));
+  if (path && !path->ends_with(':')) log_.AddRoot(object, *path);
+}
+
 void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   PyTypeObject* type = Py_TYPE(object);
   if (IsPlaceInText(type, name)) return Refuse("foreign-attribute", TextOf(type, name));
+  if (PyFunction_Check(object)) NoteFunctionByName(object);
   const auto number = log_.Find(object);
   // What no reading has led to is the run's own, or something has led to it that nobody saw.
-  const bool is_explained = number || NativeBase(type) == type || IsTensor(object) || log_.IsArgument(object) ||
-                            ModuleOf(type).starts_with("ingot.") || made_.Contain(object);
+  const bool is_native = NativeBase(type) == type && !PyFunction_Check(object);
+  const bool is_explained = number || is_native || IsTensor(object) || log_.IsArgument(object) ||
+                            ModuleOf(type).starts_with("ingot.") || fresh_.contains(object) || made_.Contain(object);
   if (!is_explained)
     return Refuse("unexplained-object", TextOf(type, name) + " of an object that existed before, to which nothing led");
   static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
@@ -249,7 +225,8 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   PyObject* dict = OwnDict(object);
   const bool is_there = dict != nullptr && EntryIn(dict, name) != nullptr;
   if (number && dict != nullptr) log_.NoteRead(*number, Reading::kAttribute, name);
-  if (is_there || HasOwnAttributes(object)) CheckField(object, name);
+  // Of marks the shape of a call says nothing.
+  if (is_there || HasOwnAttributes(object) || IsMark(name)) CheckField(object, name);
   if (is_there) return;
   if (found == nullptr) return LoadMissing(object, name, has_hook);
   Bind(found, object);
@@ -366,7 +343,7 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
     return;
   }
   if (HasText(name, "__mro__") || HasText(name, "__bases__") || HasText(name, "__base__")) {
-    if (const auto number = TypeNumber(type)) log_.NoteField(*number, "bases");
+    if (const auto number = TypeNumber(type)) NoteBasesOf(*number);
     return;
   }
   const bool is_native_getter = of_meta != nullptr && (PyObject_TypeCheck(of_meta, &PyGetSetDescr_Type) ||
@@ -393,9 +370,10 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
 /// What `type` itself keeps of a class.
 void Observer::LoadPartOfType(PyTypeObject* type, PyObject* name) {
   if (IsImmutable(type)) return;
+  auto* object = reinterpret_cast<PyObject*>(type);
   const auto number = TypeNumber(type);
   if (!number) return;
-  if (HasText(name, "__name__") || HasText(name, "__qualname__")) return log_.NoteField(*number, "names");
+  if (const PartField* row = FieldShownAs(object, ViewOf(name))) return log_.NoteField(*number, row->field.data());
   PyObject* own = DictOf(type);
   const bool is_own = own != nullptr && PyDict_GetItemWithError(own, name) != nullptr;
   DropError();
@@ -446,6 +424,9 @@ void Observer::Getter(PyObject* object, PyObject* name) {
   if (IsTensor(object)) {
     const bool is_of_grad = HasText(name, "requires_grad") || HasText(name, "is_leaf") || HasText(name, "grad_fn") ||
                             HasText(name, "retains_grad");
+    // Which operator made it says that one did, and leads to others.
+    if (number && HasText(name, "grad_fn") && !IsLeaf(object))
+      return Refuse("tensor-attribute", "grad_fn of a tensor from before");
     if (number && is_of_grad) return log_.NoteField(*number, "grad");
     // Of an argument, that it requires grad is known, and not which operator made it.
     if (is_of_grad && !HasText(name, "requires_grad") && RequiresGrad(object) && log_.IsArgument(object))
@@ -462,9 +443,9 @@ void Observer::Getter(PyObject* object, PyObject* name) {
     if (HasText(name, "__weakref__")) return Refuse("foreign-attribute", "__weakref__");
     return Operand(object);
   }
-  const char* field = FieldOfPart(object, ViewOf(name));
-  if (field == nullptr) return Refuse("foreign-attribute", TextOf(Py_TYPE(object), name));
-  if (*field != 0) log_.NoteField(*number, field);
+  const PartField* row = FieldShownAs(object, ViewOf(name));
+  if (row == nullptr) return Refuse("foreign-attribute", TextOf(Py_TYPE(object), name));
+  log_.NoteField(*number, row->field.data());
 }
 
 void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value) {

@@ -95,6 +95,13 @@ void Observer::Change(PyObject* callable, const Arguments& arguments, bool reads
   Refuse("side-effect", name + " with keywords changes " + log_.PathOf(*number));
 }
 
+/// What a context variable holds: numbers and text as they are, anything else as an object like others.
+void Observer::NoteContext(Number variable) {
+  static PyObject* const held = PyUnicode_InternFromString("held");
+  const Seen seen = Look(log_.At(variable), Reading::kField, held);
+  log_.NoteField(variable, seen.object && !IsAtom(seen.object.get()) ? "held" : "context");
+}
+
 /// `print` finds its file in `sys`, where it is given none, and calls what that has.
 void Observer::Print(const Arguments& arguments) {
   static PyObject* const standard = PyUnicode_InternFromString("stdout");
@@ -398,13 +405,13 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
     }
     case Effect::kContext: {
       const auto number = count > 0 ? log_.Find(values[0]) : std::nullopt;
-      if (number) log_.NoteField(*number, "context");
+      if (number) NoteContext(*number);
       return kSetting;
     }
     case Effect::kSetContext: {
       const auto number = count > 0 ? log_.Find(values[0]) : std::nullopt;
       if (!number) break;
-      log_.NoteField(*number, "context");
+      NoteContext(*number);
       if (count > 1) LookAt(values[1]);
       static PyObject* const context = PyUnicode_InternFromString("context");
       borrowed_contexts_.emplace(*number, *Look(values[0], Reading::kField, context).content);

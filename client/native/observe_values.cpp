@@ -13,6 +13,7 @@
 #include "client/native/live_groups.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
+#include "client/native/place_partition.h"
 #include "client/native/set_table.h"
 #include "client/native/tensor_facts.h"
 #include "client/native/value_digest.h"
@@ -265,7 +266,21 @@ void Observer::CalledFromClass(PyObject* found) {
 void Observer::NoteBases(PyTypeObject* type) {
   if (IsImmutable(type)) return;
   if (fresh_.contains(reinterpret_cast<PyObject*>(type))) return NoteOfBases(type, "bases");
-  if (const auto number = TypeNumber(type)) log_.NoteField(*number, "bases");
+  if (const auto number = TypeNumber(type)) NoteBasesOf(*number);
+}
+
+/// By their names; of those that a function makes there may be many of one name, and which it is says their place.
+void Observer::NoteBasesOf(Number type) {
+  if (!bases_noted_.insert(type).second) return;
+  log_.NoteField(type, "bases");
+  PyObject* const order = reinterpret_cast<PyTypeObject*>(log_.At(type))->tp_mro;
+  for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(order); ++i) {
+    PyObject* const base = PyTuple_GET_ITEM(order, i);
+    if (IsImmutable(reinterpret_cast<PyTypeObject*>(base)) || HasOwnName(base)) continue;
+    log_.NoteField(type, "mro");
+    const PythonRef index(PyLong_FromSsize_t(i));
+    if (const auto number = log_.Find(order)) log_.NoteRead(*number, Reading::kItem, index.get());
+  }
 }
 
 /// A field of the classes from before that a class of the run's own comes from.
@@ -273,7 +288,7 @@ void Observer::NoteOfBases(PyTypeObject* type, const char* field) {
   for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     const auto number = IsImmutable(base) ? std::nullopt : TypeNumber(base);
-    if (number) log_.NoteField(*number, field);
+    if (number) field == std::string_view("bases") ? NoteBasesOf(*number) : log_.NoteField(*number, field);
   }
 }
 
@@ -325,6 +340,8 @@ void Observer::Operand(PyObject* value) {
     static PyObject* const mapping = PyUnicode_InternFromString("mapping");
     return Operand(Look(value, Reading::kField, mapping).object.get());
   }
+  // Equal code has equal names, docstrings and positions, of which a record knows nothing.
+  if (PyCode_Check(value)) return Refuse("foreign-type", "code, which native code looks at");
   if (IsPart(value)) return;
   PyTypeObject* type = Py_TYPE(value);
   const bool is_subclass =
@@ -384,6 +401,22 @@ void Observer::State(PyObject* object) {
   }
 }
 
+/// Which one of several that are alike a member of a set is, only its own name can say: no path leads to it.
+bool Observer::IsToldByName(PyObject* member) {
+  if (IsAtom(member) || IsEnumMember(member)) return true;
+  if (PyType_Check(member) && IsImmutable(reinterpret_cast<PyTypeObject*>(member))) return true;
+  if (PyType_Check(member) || PyModule_Check(member) || PyFunction_Check(member)) return HasOwnName(member);
+  if (Callables::IsNative(member)) return !PlacePartition::HasIdentity(member);
+  if (PyTuple_CheckExact(member)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(member); ++i) {
+      if (!IsToldByName(PyTuple_GET_ITEM(member, i))) return false;
+    }
+    return true;
+  }
+  return PyFrozenSet_CheckExact(member) &&
+         std::ranges::all_of(TableOf(member), [](PyObject* inner) { return inner == nullptr || IsToldByName(inner); });
+}
+
 /// Everything that native code can find by walking into a value.
 void Observer::Deep(PyObject* root) {
   if (IsAtom(root)) return LookAt(root);
@@ -428,16 +461,17 @@ void Observer::Deep(PyObject* root) {
         if (member == nullptr) continue;
         // No path leads to it: which one it is, nobody could say the next time.
         const bool is_weak = PyWeakref_CheckRef(member) != 0;
-        const bool is_known =
-            !is_weak && (IsAtom(member) || IsPart(member) || IsValueTuple(member) || PyFrozenSet_Check(member));
         const bool is_by_address = Py_TYPE(member)->tp_hash == PyBaseObject_Type.tp_hash || IsTensor(member) ||
-                                   is_weak || PyTuple_Check(member);
-        if (is_outside && !is_known && is_by_address)
+                                   is_weak || PyTuple_Check(member) || PyFrozenSet_Check(member) || IsPart(member);
+        if (is_outside && !IsToldByName(member) && is_by_address)
           return Refuse("unexplained-object", std::string("a ") + Py_TYPE(member)->tp_name + " in a set from before");
         waiting.push_back(member);
       }
     } else if (IsDeque(value)) {
       push_all(ElementsOf(value));
+    } else if (PySlice_Check(value)) {
+      const auto* slice = reinterpret_cast<PySliceObject*>(value);
+      for (PyObject* one : {slice->start, slice->stop, slice->step}) waiting.push_back(one);
     } else if (IsNamespace(NativeBase(Py_TYPE(value)))) {
       waiting.push_back(OwnDict(value));
     } else if (PyWeakref_CheckRef(value)) {

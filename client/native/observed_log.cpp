@@ -6,6 +6,7 @@
 
 #include "client/native/containers.h"
 #include "client/native/drop_error.h"
+#include "client/native/exact_text.h"
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
 #include "client/native/set_table.h"
@@ -375,7 +376,7 @@ Digest ObservedLog::Fingerprint() const {
     hasher.Add(digests_[i].high);
   }
   for (const Import& one : imports_) {
-    hasher.AddField(ViewOf(one.name.get()));
+    AddText(hasher, one.name.get());
     hasher.Add(one.module.low);
     hasher.Add(one.module.high);
   }

@@ -387,6 +387,7 @@ void Observer::Identity(PyObject* one, PyObject* other) {
              std::string("equal values (") + Py_TYPE(one)->tp_name + ") are held against each other by `is`");
     return;
   }
+  if (PyCode_Check(one) && PyCode_Check(other)) return Refuse("value-identity", "code is held against other code");
   if (IsAtom(one) || IsAtom(other) || one == other) {
     // Where one of them was found at a place, the record says that both are one.
     if (one == other && log_.IsArgument(one) && !IsAtom(one) && !IsTensor(one) && !log_.Find(one))

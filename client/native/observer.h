@@ -160,6 +160,7 @@ class Observer final : private InstructionListener {
   void LoadAttribute(PyObject* object, PyObject* name);
   void LoadUncached(PyObject* object, PyObject* name);
   bool IsCached(PyObject* object, PyObject* name);
+  void NoteFunctionByName(PyObject* object);
   void LoadGeneric(PyObject* object, PyObject* name, bool has_hook);
   void LoadMissing(PyObject* object, PyObject* name, bool has_hook);
   void FallsBack(PyObject* object);
@@ -188,6 +189,8 @@ class Observer final : private InstructionListener {
   static bool IsPart(PyObject* value);
   PyObject* SelfOf(PyObject* bound);
   void ClassOf(PyObject* value);
+  static bool IsToldByName(PyObject* member);
+  void NoteBasesOf(Number type);
   void NoteBases(PyTypeObject* type);
   void NoteOfBases(PyTypeObject* type, const char* field);
   void NoteShape(PyObject* value);
@@ -322,6 +325,7 @@ class Observer final : private InstructionListener {
   void GetBy(PyObject* getter, PyObject* subject);
 
   // observe_native.cpp
+  void NoteContext(Number variable);
   void Print(const Arguments& arguments);
   int CallNative(PyObject* callable, const Arguments& arguments);
   int CallByEffect(PyObject* callable, const Arguments& arguments);
@@ -405,6 +409,7 @@ class Observer final : private InstructionListener {
   size_t loaded_before_writes_ = 0;  ///< writes when loaded_ was right
   boost::unordered_flat_map<Pair, unsigned int> looked_up_;
   boost::unordered_flat_map<PyTypeObject*, unsigned int> looked_into_;  ///< classes, by version
+  boost::unordered_flat_set<Number> bases_noted_;
   std::vector<PythonRef> held_;  ///< keeps what is known by address alive
   boost::unordered_flat_map<PyCodeObject*, Wish> wishes_;
   boost::unordered_flat_map<Number, Digest>

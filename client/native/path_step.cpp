@@ -22,14 +22,17 @@ bool IsPlainName(std::string_view name) {
 
 constexpr char kHexDigits[] = "0123456789abcdef";
 
-void AppendQuoted(std::string& out, std::string_view text) {
+/// Bytes between quotes, those of which `is_plain` does not say that they may stand there as numbers.
+template <typename IsPlain>
+void AppendQuoted(std::string& out, std::string_view bytes, const IsPlain& is_plain) {
   out += '"';
-  for (const char c : text) {
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const char c = bytes[i];
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
-    } else if (byte < 0x20 || byte == 0x7f) {
+    } else if (byte < 0x20 || byte == 0x7f || !is_plain(i)) {
       out += "\\x";
       out += kHexDigits[byte >> 4];
       out += kHexDigits[byte & 15];
@@ -38,6 +41,30 @@ void AppendQuoted(std::string& out, std::string_view text) {
     }
   }
   out += '"';
+}
+
+/// UTF-8, and bytes like it for lone surrogates, of which UTF-8 knows nothing: paths are UTF-8.
+void AppendQuotedText(std::string& out, PyObject* text) {
+  const PythonRef encoded(PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass"));
+  DropError();
+  if (!encoded) return;  // Without memory.
+  const std::string_view bytes(PyBytes_AS_STRING(encoded.get()), static_cast<size_t>(PyBytes_GET_SIZE(encoded.get())));
+  const auto at = [bytes](size_t i) { return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0; };
+  const auto begins_surrogate = [at](size_t i) { return at(i) == 0xed && at(i + 1) >= 0xa0; };
+  AppendQuoted(out, bytes, [&](size_t i) {
+    return !begins_surrogate(i) && !(i > 0 && begins_surrogate(i - 1)) && !(i > 1 && begins_surrogate(i - 2));
+  });
+}
+
+void AppendQuotedBytes(std::string& out, PyObject* value) {
+  const std::string_view bytes(PyBytes_AS_STRING(value), static_cast<size_t>(PyBytes_GET_SIZE(value)));
+  AppendQuoted(out, bytes, [bytes](size_t i) { return static_cast<unsigned char>(bytes[i]) < 0x80; });
+}
+
+PythonRef TextFrom(const std::string& quoted) {
+  PythonRef text(PyUnicode_DecodeUTF8(quoted.data(), static_cast<Py_ssize_t>(quoted.size()), "surrogatepass"));
+  DropError();
+  return text;
 }
 
 int HexValue(char c) {
@@ -68,10 +95,10 @@ std::optional<std::string> ParseQuoted(std::string_view path, size_t& at) {
 /// Of a key that has a name.
 void AppendKey(std::string& path, PyObject* key) {
   if (PyUnicode_CheckExact(key)) {
-    AppendQuoted(path, ViewOf(key));
+    AppendQuotedText(path, key);
   } else if (PyBytes_CheckExact(key)) {
     path += 'b';
-    AppendQuoted(path, {PyBytes_AS_STRING(key), static_cast<size_t>(PyBytes_GET_SIZE(key))});
+    AppendQuotedBytes(path, key);
   } else if (key == Py_None || PyBool_Check(key)) {
     path += key == Py_None ? 'N' : key == Py_True ? 'T' : 'F';
   } else {
@@ -89,9 +116,7 @@ PythonRef ParseKey(std::string_view path, size_t& at) {
     const auto text = ParseQuoted(path, at);
     if (!text) return key;
     const auto size = static_cast<Py_ssize_t>(text->size());
-    key = PythonRef(c == 'b' ? PyBytes_FromStringAndSize(text->data(), size)
-                             : PyUnicode_DecodeUTF8(text->data(), size, "strict"));
-    DropError();
+    key = c == 'b' ? PythonRef(PyBytes_FromStringAndSize(text->data(), size)) : TextFrom(*text);
   } else if (c == 'N' || c == 'T' || c == 'F') {
     ++at;
     key = PythonRef::Borrow(c == 'N' ? Py_None : c == 'T' ? Py_True : Py_False);
@@ -147,7 +172,7 @@ bool AppendStep(std::string& path, Reading reading, PyObject* key) {
     path += ')';
   } else {
     const std::string_view name = ViewOf(key);
-    IsPlainName(name) ? void(path += name) : AppendQuoted(path, name);
+    IsPlainName(name) ? void(path += name) : AppendQuotedText(path, key);
   }
   return true;
 }
@@ -173,10 +198,7 @@ Result<Step> ParseStep(std::string_view path, size_t& at) {
     if (at++ >= path.size()) return Corrupt(path, begin);
     step.key = PythonRef(PyList_AsTuple(list.get()));
   } else if (at < path.size() && path[at] == '"') {
-    if (const auto text = ParseQuoted(path, at)) {
-      step.key = PythonRef(PyUnicode_DecodeUTF8(text->data(), static_cast<Py_ssize_t>(text->size()), "strict"));
-      DropError();
-    }
+    if (const auto text = ParseQuoted(path, at)) step.key = TextFrom(*text);
   } else {
     const size_t end = std::min(path.find_first_of(".[~$%!@#(\"", at), path.size());
     PyObject* name =
@@ -217,6 +239,10 @@ bool HasOwnName(PyObject* value) {
   if (PyType_Check(value)) {
     auto* type = reinterpret_cast<PyTypeObject*>(value);
     return CanonicalPath(value, ModuleOf(type), QualnameOf(type)).has_value();
+  }
+  if (PyFunction_Check(value)) {
+    const auto* function = reinterpret_cast<PyFunctionObject*>(value);
+    return CanonicalPath(value, ViewOf(function->func_module), ViewOf(function->func_qualname)).has_value();
   }
   PyObject* name = PyModule_Check(value) ? NameOfGlobals(PyModule_GetDict(value)) : nullptr;
   return name != nullptr && CanonicalPath(value, ViewOf(name), "").has_value();

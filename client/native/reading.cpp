@@ -8,6 +8,7 @@
 #include "client/native/drop_error.h"
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
+#include "client/native/part_fields.h"
 #include "client/native/tensor_facts.h"
 
 namespace ingot::client {
@@ -42,26 +43,6 @@ Seen ItemOf(PyObject* holder, PyObject* key) {
   DropError();
   return seen;
 }
-
-/// Members and getters of types made in C, none of which runs a program's code.
-Seen NativeField(PyObject* holder, const char* attribute) {
-  Seen seen{PythonRef(PyObject_GetAttrString(holder, attribute)), std::nullopt};
-  DropError();
-  return seen;
-}
-
-Seen FunctionField(PyObject* holder, std::string_view name) {
-  if (name == "code") return Seen::Of(PyFunction_GET_CODE(holder));
-  if (name == "globals") return Seen::Of(PyFunction_GET_GLOBALS(holder));
-  if (name == "defaults") return Seen::Of(PyFunction_GET_DEFAULTS(holder));
-  if (name == "kwdefaults") return Seen::Of(PyFunction_GET_KW_DEFAULTS(holder));
-  if (name == "closure") return Seen::Of(PyFunction_GET_CLOSURE(holder));
-  // Made when they are first asked for: what is there before is not what the function would read.
-  if (name == "annotations") return NativeField(holder, "__annotations__");
-  return {};
-}
-
-bool IsNamed(PyObject* holder, std::string_view type) { return Py_TYPE(holder)->tp_name == type; }
 
 /// The dict behind a read-only view of it; the layouts are those of CPython's own objects.
 PyObject* MappingOf(PyObject* view) {
@@ -101,19 +82,13 @@ Seen FieldOf(PyObject* holder, PyObject* key) {
   if (name == "dict") return Seen::Of(OwnDict(holder));
   if (name == "mapping") return Seen::Of(MappingOf(holder));
   if (const auto content = ContentOf(holder, name)) return {PythonRef(), content};
-  if (PyFunction_Check(holder)) return FunctionField(holder, name);
-  if (PyMethod_Check(holder))
-    return Seen::Of(name == "func" ? PyMethod_GET_FUNCTION(holder) : PyMethod_GET_SELF(holder));
-  if (PyCFunction_Check(holder)) return Seen::Of(name == "self" ? PyCFunction_GET_SELF(holder) : nullptr);
-  if (PyCell_Check(holder)) return Seen::Of(name == "contents" ? PyCell_GET(holder) : nullptr);
-  if (IsNamed(holder, "functools.partial")) return NativeField(holder, std::string(name).c_str());
-  if (PyObject_TypeCheck(holder, &PyProperty_Type)) {
-    return NativeField(holder, name == "get" ? "fget" : name == "set" ? "fset" : "fdel");
-  }
+  if (const PartField* row = FieldOfPart(holder, name)) return LookAtPart(holder, *row);
   if (name == "target") return Seen{TargetOf(holder), std::nullopt};
-  if (name == "wrapped" && CompiledTarget(holder) != nullptr) return Seen::Of(CompiledTarget(holder));
-  if (name == "wrapped") return NativeField(holder, "__wrapped__");
-  if (name == "factory") return NativeField(holder, "default_factory");
+  if (name == "factory" && PyDict_Check(holder)) {
+    Seen seen{PythonRef(PyObject_GetAttrString(holder, "default_factory")), std::nullopt};
+    DropError();
+    return seen;
+  }
   return {};
 }
 
@@ -165,10 +140,14 @@ Py_ssize_t SizeOf(PyObject* container) {
 PyObject* LookUpInClass(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
 
 bool IsAtom(PyObject* value) {
+  if (PySlice_Check(value)) {
+    const auto* slice = reinterpret_cast<PySliceObject*>(value);
+    const auto is_atom = [](PyObject* one) { return !PySlice_Check(one) && IsAtom(one); };
+    return is_atom(slice->start) && is_atom(slice->stop) && is_atom(slice->step);
+  }
   return value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
          PyUnicode_CheckExact(value) || PyBytes_CheckExact(value) || PyComplex_CheckExact(value) ||
-         value == Py_Ellipsis || value == Py_NotImplemented || IsTorchAtom(value) || PyRange_Check(value) ||
-         PySlice_Check(value);
+         value == Py_Ellipsis || value == Py_NotImplemented || IsTorchAtom(value) || PyRange_Check(value);
 }
 
 bool IsComparedByAddress(PyObject* value) {

@@ -27,9 +27,8 @@ enum class Reading : char {
   kAnswer = '(',     ///< what a call gives; the key is a tuple of plain arguments
 };
 
-// Fields that lead to objects: "type", "dict", "code", "globals", "defaults", "kwdefaults",
-// "closure", "self", "func", "args", "keywords", "get", "set", "delete", "wrapped", "factory", "contents",
-// "target", "mapping", "annotations". Others are compared by content: field_content.h.
+// Fields that lead to objects: "type", "dict", "factory", "target", "mapping", and those of parts of programs
+// (part_fields.h). Others are compared by content: field_content.h.
 
 /// Every sigil.
 constexpr std::string_view kSigils = ".[~$%!@#(";
@@ -79,7 +78,7 @@ bool AppendStep(std::string& path, Reading reading, PyObject* key);
 
 /// The path by which a module (empty `qualname`), class or function names itself, where it leads to the object.
 std::optional<std::string> CanonicalPath(PyObject* object, std::string_view module, std::string_view qualname);
-/// Whether a module or class is what its own name leads to; of those made by a function there may be many.
+/// Whether a module, class or function is what its own name leads to; of those made by a function there may be many.
 bool HasOwnName(PyObject* value);
 
 /// One step of a path's text. Behind a module's colon an attribute needs no dot.

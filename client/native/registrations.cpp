@@ -4,9 +4,9 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <set>
-#include <string>
 
 #include "client/native/drop_error.h"
+#include "client/native/exact_text.h"
 #include "client/native/origin.h"
 #include "client/native/reading.h"
 
@@ -34,7 +34,8 @@ PythonRef RegisteredWith(PyObject* type) {
 }
 
 /// Adds the names of classes that are registered with this one, with what is registered, or with what comes from it.
-void AddRegistered(PyObject* type, std::set<std::string>& names, boost::unordered_flat_set<PyObject*>& met) {
+/// Two classes may have one name.
+void AddRegistered(PyObject* type, std::multiset<Digest>& names, boost::unordered_flat_set<PyObject*>& met) {
   if (!met.insert(type).second) return;
   const PythonRef registered = RegisteredWith(type);
   while (registered) {
@@ -43,7 +44,9 @@ void AddRegistered(PyObject* type, std::set<std::string>& names, boost::unordere
     const PythonRef one = TargetOf(reference.get());
     if (!one || !PyType_Check(one.get())) continue;
     auto* named = reinterpret_cast<PyTypeObject*>(one.get());
-    names.insert(std::string(ModuleOf(named)) + ":" + std::string(QualnameOf(named)));
+    Hasher name;
+    AddClassName(name, named);
+    names.insert(name.Finish());
     AddRegistered(one.get(), names, met);
   }
   DropError();
@@ -55,11 +58,14 @@ void AddRegistered(PyObject* type, std::set<std::string>& names, boost::unordere
 }
 
 Digest Compute(PyObject* type) {
-  std::set<std::string> names;
+  std::multiset<Digest> names;
   boost::unordered_flat_set<PyObject*> met;
   AddRegistered(type, names, met);
   Hasher hasher;
-  for (const std::string& name : names) hasher.AddField(name);
+  for (const Digest& name : names) {
+    hasher.Add(name.low);
+    hasher.Add(name.high);
+  }
   return hasher.Finish();
 }
 

@@ -4,8 +4,9 @@
 #include <Python.h>
 
 #include <array>
+#include <string_view>
 
-#include <cstdint>
+#include "base/digest.h"
 
 namespace ingot::client {
 
@@ -19,9 +20,26 @@ std::array<PyTypeObject*, 2> TensorTypes();
 /// Whether a program has given an object attributes of its own: marks of sizes that change are none, nor are the fields
 /// of a dataclass.
 bool HasOwnAttributes(PyObject* object);
+/// By its name an attribute in which PyTorch or Ingot notes what somebody said of a tensor's sizes.
+bool IsMark(PyObject* name);
 bool RequiresGrad(PyObject* tensor);
-/// A hash of element type, sizes, strides, device and whether it requires grad.
-uint64_t MetadataOf(PyObject* tensor);
+/// Of all that is known of a tensor besides its elements: one table says what that is, how a program asks for it, and
+/// how it is told from others (tensor_facts.cpp).
+Digest MetadataOf(PyObject* tensor);
+/// Of whether it requires grad, and what autograd knows of it.
+Digest GradOf(PyObject* tensor);
+/// No operator that autograd has seen made it.
+bool IsLeaf(PyObject* tensor);
+/// Strided, and its elements are what lies in memory.
+bool IsPlainlyRead(PyObject* tensor);
+/// Whether that is all that a program can learn of it: not of nested tensors, and not where sizes are symbols.
+bool HasPlainMetadata(PyObject* tensor);
+/// Whether a getter of PyTorch's tensors gives a program nothing but such metadata, or a view that an operator makes.
+bool IsTensorProperty(std::string_view name);
+/// Whether a getter of tensors says nothing of their sizes.
+bool IsPropertyWithoutSizes(std::string_view name);
+/// Whether a function of tensors says nothing of their sizes, by the last part of its name.
+bool AnswersWithoutSizes(std::string_view name);
 /// An element type, device, layout or memory format.
 bool IsTorchAtom(PyObject* value);
 /// Whether this thread runs a meta kernel for a deferred recording; its Python code is PyTorch's.

@@ -9,11 +9,15 @@
 
 #include <algorithm>
 
+#include "client/native/callables.h"
 #include "client/native/code_digest.h"
+#include "client/native/containers.h"
 #include "client/native/drop_error.h"
+#include "client/native/exact_text.h"
 #include "client/native/live_groups.h"
 #include "client/native/origin.h"
 #include "client/native/python_ref.h"
+#include "client/native/reading.h"
 #include "client/native/set_table.h"
 #include "client/native/tensor_facts.h"
 
@@ -25,34 +29,39 @@ constexpr size_t kDigestValuesMax = 50'000;
 
 }  // namespace
 
-void ValueWriter::WriteText(std::string_view text) {
-  AppendLittle(bytes_, static_cast<uint32_t>(text.size()));
-  bytes_.insert(bytes_.end(), text.begin(), text.end());
+void ValueWriter::WriteBytes(std::string_view bytes) {
+  WriteCount(static_cast<Py_ssize_t>(bytes.size()));
+  bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
 }
 
-void ValueWriter::WriteName(PyObject* object, const char* attribute) {
-  const PythonRef name(PyObject_GetAttrString(object, attribute));
-  DropError();
-  WriteNameText(name.get());
+void ValueWriter::WriteDigest(const Digest& digest) {
+  AppendLittle(bytes_, digest.low);
+  AppendLittle(bytes_, digest.high);
 }
 
-void ValueWriter::WriteNameText(PyObject* name) {
-  WriteText(name != nullptr && PyUnicode_Check(name) ? ViewOf(name) : std::string_view("?"));
+void ValueWriter::WriteClassName(PyTypeObject* type) { AppendClassName(bytes_, type); }
+
+void ValueWriter::WriteOpaque(std::string what) {
+  WriteTag('?');
+  opaque_.push_back(std::move(what));
 }
+
+/// A part that may be missing.
+void ValueWriter::WritePart(PyObject* value) { value == nullptr ? WriteTag('-') : Write(value); }
 
 void ValueWriter::WriteInteger(PyObject* value) {
   int overflow = 0;
   const int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
-  if (overflow == 0) return WriteText(std::to_string(number));
+  if (overflow == 0) return WriteBytes(std::to_string(number));
   constexpr int kBase = 16;  // Python gives decimal digits up to some number alone.
   const PythonRef digits(PyNumber_ToBase(value, kBase));
   DropError();
-  WriteText(ViewOf(digits.get()));
+  AppendText(bytes_, digits.get());
 }
 
 bool ValueWriter::WriteScalar(PyObject* value) {
-  if (value == Py_None || value == Py_Ellipsis) {
-    WriteTag(value == Py_None ? 'N' : '.');
+  if (value == Py_None || value == Py_Ellipsis || value == Py_NotImplemented) {
+    WriteTag(value == Py_None ? 'N' : value == Py_Ellipsis ? '.' : '!');
   } else if (PyBool_Check(value)) {
     WriteTag(value == Py_True ? 'T' : 'F');
   } else if (PyLong_CheckExact(value)) {
@@ -60,25 +69,30 @@ bool ValueWriter::WriteScalar(PyObject* value) {
     WriteInteger(value);
   } else if (PyFloat_CheckExact(value)) {
     WriteTag('f');
-    AppendLittle(bytes_, PyFloat_AS_DOUBLE(value));
+    WriteFloat(PyFloat_AS_DOUBLE(value));
   } else if (PyComplex_CheckExact(value)) {
+    const Py_complex number = PyComplex_AsCComplex(value);
     WriteTag('c');
-    WriteText(ReprOf(value));
+    WriteFloat(number.real);
+    WriteFloat(number.imag);
   } else if (PyUnicode_CheckExact(value)) {
     WriteTag('s');
-    WriteText(ViewOf(value));
+    AppendText(bytes_, value);
     // The name of a process group may mean another group in another process.
     if (const std::string* group = IdentityOfGroup(ViewOf(value))) {
       WriteTag('g');
-      WriteText(*group);
+      WriteBytes(*group);
     }
   } else if (PyBytes_CheckExact(value)) {
     WriteTag('b');
-    WriteText({PyBytes_AS_STRING(value), static_cast<size_t>(PyBytes_GET_SIZE(value))});
-  } else if (THPDtype_Check(value) || THPDevice_Check(value) || THPLayout_Check(value) ||
-             THPMemoryFormat_Check(value) || PyRange_Check(value) || PySlice_Check(value)) {
+    WriteBytes({PyBytes_AS_STRING(value), static_cast<size_t>(PyBytes_GET_SIZE(value))});
+  } else if (PyRange_Check(value)) {
+    WriteTag('R');
+    WriteFields(value, {"start", "stop", "step"});
+  } else if (IsTorchAtom(value)) {
     WriteTag('r');
-    WriteText(ReprOf(value));
+    WriteClassName(Py_TYPE(value));
+    WriteWords(value);
   } else {
     return false;
   }
@@ -88,7 +102,10 @@ bool ValueWriter::WriteScalar(PyObject* value) {
 /// Names of items are data: all of them count.
 void ValueWriter::WriteDict(PyObject* dict) {
   WriteTag('{');
-  AppendLittle(bytes_, static_cast<uint32_t>(PyDict_GET_SIZE(dict)));
+  WriteCount(PyDict_GET_SIZE(dict));
+  // An OrderedDict has an order of its own.
+  const PythonRef order = PyODict_Check(dict) ? ElementsOf(dict) : PythonRef();
+  if (order) Write(order.get());
   Py_ssize_t at = 0;
   PyObject *key, *value;
   while (PyDict_Next(dict, &at, &key, &value)) {
@@ -109,26 +126,26 @@ void ValueWriter::WriteSet(PyObject* set) {
     digests.push_back(member.Finish());
   }
   std::sort(digests.begin(), digests.end());
-  WriteTag('S');
-  for (const Digest& digest : digests) {
-    AppendLittle(bytes_, digest.low);
-    AppendLittle(bytes_, digest.high);
-  }
+  WriteTag(PyFrozenSet_Check(set) ? 'Z' : 'S');
+  WriteCount(static_cast<Py_ssize_t>(digests.size()));
+  for (const Digest& digest : digests) WriteDigest(digest);
 }
 
 bool ValueWriter::WriteContainer(PyObject* value) {
-  if (PyTuple_Check(value) || PyList_CheckExact(value)) {
-    WriteTag(PyTuple_Check(value) ? '(' : '[');
-    if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) {
-      WriteText(QualnameOf(Py_TYPE(value)));
-    }
+  if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
+    WriteTag(PyTuple_CheckExact(value) ? '(' : '[');
     const Py_ssize_t count = PySequence_Fast_GET_SIZE(value);
-    AppendLittle(bytes_, static_cast<uint32_t>(count));
+    WriteCount(count);
     for (Py_ssize_t i = 0; i < count; ++i) {
       // A list may shrink while user code (a repr) runs.
       if (i >= PySequence_Fast_GET_SIZE(value)) break;
       Write(PySequence_Fast_GET_ITEM(value, i));
     }
+    return true;
+  }
+  if (PySlice_Check(value)) {
+    WriteTag(':');
+    WriteFields(value, {"start", "stop", "step"});
     return true;
   }
   if (PyDict_CheckExact(value)) {
@@ -162,37 +179,31 @@ void ValueWriter::WriteClosure(PyObject* function) {
 void ValueWriter::WriteFunction(PyObject* function) {
   WriteTag('p');
   const auto* own = reinterpret_cast<PyFunctionObject*>(function);
-  WriteNameText(own->func_module);
-  WriteNameText(own->func_qualname);
-  WriteText(ViewOf(NameOfGlobals(own->func_globals)));
-  const Digest digest = DigestOfCode(PyFunction_GET_CODE(function));
-  AppendLittle(bytes_, digest.low);
-  AppendLittle(bytes_, digest.high);
-  if (PyObject* defaults = PyFunction_GET_DEFAULTS(function)) Write(defaults);
-  if (PyObject* defaults = PyFunction_GET_KW_DEFAULTS(function)) Write(defaults);
+  WritePart(own->func_module);
+  WritePart(own->func_qualname);
+  WritePart(NameOfGlobals(own->func_globals));
+  WriteDigest(DigestOfCode(PyFunction_GET_CODE(function)));
+  WritePart(PyFunction_GET_DEFAULTS(function));
+  WritePart(PyFunction_GET_KW_DEFAULTS(function));
   WriteClosure(function);
 }
 
 void ValueWriter::WriteTensor(PyObject* value) {
-  const at::Tensor& tensor = THPVariable_Unpack(value);
   WriteTag('x');
-  AppendLittle(bytes_, static_cast<uint8_t>(tensor.scalar_type()));
-  AppendLittle(bytes_, static_cast<uint8_t>(tensor.device().type()));
-  AppendLittle(bytes_, static_cast<uint8_t>(tensor.layout()));
-  if (tensor.layout() != at::kStrided) return;
-  for (int64_t size : tensor.sizes()) AppendLittle(bytes_, size);
-  for (int64_t stride : tensor.strides()) AppendLittle(bytes_, stride);
-  if (tensor.is_inference()) WriteTag('I');
+  WriteClassName(Py_TYPE(value));
+  WriteDigest(MetadataOf(value));
+  if (!HasPlainMetadata(value)) WriteOpaque(Py_TYPE(value)->tp_name);
 }
 
 bool ValueWriter::WriteNamed(PyObject* value) {
+  const bool has_name = PyType_Check(value) || PyModule_Check(value) || PyFunction_Check(value);
+  if (has_name && !HasOwnName(value)) WriteTag('~');
   if (PyType_Check(value)) {
     WriteTag('t');
-    WriteName(value, "__module__");
-    WriteName(value, "__qualname__");
+    WriteClassName(reinterpret_cast<PyTypeObject*>(value));
   } else if (PyModule_Check(value)) {
     WriteTag('m');
-    WriteName(value, "__name__");
+    WritePart(NameOfGlobals(PyModule_GetDict(value)));
   } else if (PyFunction_Check(value)) {
     WriteFunction(value);
   } else if (PyMethod_Check(value)) {
@@ -203,13 +214,11 @@ bool ValueWriter::WriteNamed(PyObject* value) {
              PyObject_TypeCheck(value, &PyWrapperDescr_Type) || PyObject_TypeCheck(value, &PyGetSetDescr_Type) ||
              PyObject_TypeCheck(value, &PyMemberDescr_Type)) {
     WriteTag('C');
-    WriteName(value, "__module__");
-    WriteName(value, "__qualname__");
+    WriteBytes(Callables::NameOf(value));
+    WriteFields(value, {"__qualname__"});
   } else if (PyCode_Check(value)) {
     WriteTag('o');
-    const Digest digest = DigestOfCode(value);
-    AppendLittle(bytes_, digest.low);
-    AppendLittle(bytes_, digest.high);
+    WriteDigest(DigestOfCode(value));
   } else if (IsTensor(value)) {
     WriteTensor(value);
   } else {
@@ -222,8 +231,8 @@ void ValueWriter::Write(PyObject* value) {
   if (WriteScalar(value)) return;
   // Tuples, classes, functions and modules may or may not be shared from one process to the next
   // (constants are merged by the compiler), so only things with identity become references.
-  const bool shareable = !PyTuple_Check(value) && !PyType_Check(value) && !PyFunction_Check(value) &&
-                         !PyModule_Check(value) && !PyCode_Check(value);
+  const bool shareable = !PyTuple_Check(value) && !PySlice_Check(value) && !PyType_Check(value) &&
+                         !PyFunction_Check(value) && !PyModule_Check(value) && !PyCode_Check(value);
   if (shareable) {
     const auto [it, fresh] = seen_.emplace(value, seen_.size());
     if (!fresh) {
@@ -233,10 +242,8 @@ void ValueWriter::Write(PyObject* value) {
     }
   }
   if (depth_ >= kDigestDepthMax || seen_.size() > kDigestValuesMax) {
-    WriteTag('?');
-    opaque_.push_back(std::string(Py_TYPE(value)->tp_name) +
-                      (depth_ >= kDigestDepthMax ? " (nested too deep)" : " (too large)"));
-    return;
+    return WriteOpaque(std::string(Py_TYPE(value)->tp_name) +
+                       (depth_ >= kDigestDepthMax ? " (nested too deep)" : " (too large)"));
   }
   ++depth_;
   if (!WriteContainer(value) && !WriteNamed(value)) WriteObject(value);

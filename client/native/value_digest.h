@@ -20,27 +20,36 @@ namespace ingot::client {
 /// traced program, in this process or another. Objects are followed through their attributes and
 /// slots, buffers (numpy's arrays) by content; tensors count by metadata, modules and classes by
 /// name, functions by name, code, defaults and closure.
-/// Needs the GIL; never runs user code except `__dict__` reads and repr of types of libraries.
+/// Needs the GIL; never runs user code except `__dict__` reads and what types of libraries say of themselves.
 class ValueWriter {
  public:
   /// Appends one value. Never fails: what cannot be digested is written as its type and listed.
   void Write(PyObject* value);
   /// Digest of all bytes so far.
   Digest Finish() const { return DigestOf(Bytes(bytes_)); }
-  void Clear() { bytes_.clear(); }
+  void Clear() {
+    bytes_.clear();
+    seen_.clear();
+  }
   /// Type names of values that could not be digested, in order found.
   const std::vector<std::string>& opaque() const { return opaque_; }
 
  private:
   void WriteTag(char tag) { bytes_.push_back(static_cast<uint8_t>(tag)); }
-  void WriteText(std::string_view text);
-  void WriteName(PyObject* object, const char* attribute);
-  void WriteNameText(PyObject* name);
+  void WriteCount(Py_ssize_t count) { AppendLittle(bytes_, static_cast<uint64_t>(count)); }
+  void WriteBytes(std::string_view bytes);
+  void WriteDigest(const Digest& digest);
+  void WriteClassName(PyTypeObject* type);
+  void WriteOpaque(std::string what);
   void WriteInteger(PyObject* value);
+  void WriteFloat(double value) { AppendLittle(bytes_, value); }
+  void WritePart(PyObject* value);
   bool WriteScalar(PyObject* value);
   bool WriteContainer(PyObject* value);
   bool WriteNamed(PyObject* value);
   bool WriteKnownObject(PyObject* value);
+  void WriteWords(PyObject* value);
+  void WriteReduced(PyObject* value);
   void WriteFunction(PyObject* function);
   void WriteClosure(PyObject* function);
   void WriteTensor(PyObject* value);
@@ -51,7 +60,7 @@ class ValueWriter {
   bool WriteSlots(PyObject* value);
   void WriteAttributes(PyObject* dict);
   void WriteObject(PyObject* value);
-  void WriteElements(PyObject* value);
+  bool WriteElements(PyObject* value);
 
   Buffer bytes_;
   /// Objects already written: a second sight is a reference, which also ends cycles.

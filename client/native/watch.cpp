@@ -9,6 +9,7 @@
 #include "client/native/drop_error.h"
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
+#include "client/native/part_fields.h"
 #include "client/native/registrations.h"
 #include "client/native/set_table.h"
 #include "client/native/tensor_facts.h"
@@ -164,13 +165,13 @@ bool Watch::AddContent(PyObject* holder, PyObject* field, const Digest& content)
   return true;
 }
 
-void Watch::AddNames(PyObject* object) {
-  auto* function = reinterpret_cast<PyFunctionObject*>(object);
-  const NamesWatch watch{function, function->func_name, function->func_qualname, function->func_doc,
-                         function->func_module};
-  Hold(object);
-  for (PyObject* part : {watch.name, watch.qualname, watch.doc, watch.module}) Hold(part);
-  names_.push_back(watch);
+/// What a part of a program is put together from.
+void Watch::AddPart(PyObject* part, const PartField& row, PyObject* key, const Seen& seen) {
+  Hold(part);
+  if (row.stays) return;
+  PyObject* const* slot = SlotOf(part, row);
+  if (slot == nullptr || row.is_content) return AddOther(part, Reading::kField, key, seen);
+  members_.push_back({slot, PythonRef::Borrow(*slot)});
 }
 
 void Watch::AddOther(PyObject* holder, Reading reading, PyObject* key, const Seen& seen) {
@@ -190,8 +191,6 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
   } else if (name == "type" && (PyModule_Check(holder) || PyType_Check(holder))) {
     Hold(holder);
     owners_.push_back({holder, Py_TYPE(holder), nullptr, nullptr});
-  } else if (name == "closure") {  // A function keeps its closure.
-    Hold(holder);
   } else if (name == "type" || name == "dict") {
     AddOwner(holder);
   } else if (name == "len" && PyDict_Check(holder)) {
@@ -205,17 +204,15 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
   } else if (name == "registry") {
     Hold(holder);
     registries_.push_back({holder, *seen.content, RegistrationsNow()});
-  } else if (name == "target" || name == "annotations" || name == "factory" ||
-             std::string_view(Py_TYPE(holder)->tp_name) == "functools.partial") {
-    AddOther(holder, Reading::kField, key, seen);
-  } else if (name == "names" && PyFunction_Check(holder)) {
-    AddNames(holder);
+  } else if (const PartField* row = FieldOfPart(holder, name)) {
+    AddPart(holder, *row, key, seen);
   } else if ((name == "content" || name == "order") && AddContent(holder, key, *seen.content)) {
     return;
-  } else if (IsContentField(name) && !PyTuple_Check(holder)) {
+  } else if (PyTuple_Check(holder)) {  // It stays what it is.
+    Hold(holder);
+  } else {
     AddOther(holder, Reading::kField, key, seen);
   }
-  // What else an object made in C is put together from stays what it is.
 }
 
 void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& seen) {
@@ -364,12 +361,6 @@ bool Watch::Holds() const {
     const PyFunctionObject& function = *watch.function;
     if (function.func_code != watch.code || function.func_defaults != watch.defaults ||
         function.func_kwdefaults != watch.keyword_defaults)
-      return false;
-  }
-  for (const NamesWatch& watch : names_) {
-    const PyFunctionObject& function = *watch.function;
-    if (function.func_name != watch.name || function.func_qualname != watch.qualname ||
-        function.func_doc != watch.doc || function.func_module != watch.module)
       return false;
   }
   for (const CellWatch& watch : cells_) {

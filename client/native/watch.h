@@ -13,6 +13,8 @@
 
 namespace ingot::client {
 
+struct PartField;
+
 /// The places that a binding relies on and that may change inside this process: what a record read,
 /// by identity. A place that holds another object now still holds when that is an equal number or
 /// text. Asking costs about a nanosecond for each object, dict and class that nobody has touched.
@@ -68,10 +70,6 @@ class Watch {
     PyFunctionObject* function;
     PyObject *code, *defaults, *keyword_defaults;
   };
-  struct NamesWatch {
-    PyFunctionObject* function;
-    PyObject *name, *qualname, *doc, *module;
-  };
   struct Item {
     Py_ssize_t at;
     mutable PythonRef expected;
@@ -85,7 +83,7 @@ class Watch {
     PyObject* cell;
     mutable PythonRef expected;
   };
-  /// A member of `__slots__`.
+  /// A member of `__slots__`, or what a part of a program keeps in itself.
   struct MemberWatch {
     PyObject* const* member;
     mutable PythonRef expected;  ///< null: not set
@@ -106,7 +104,7 @@ class Watch {
   /// A tensor that is no weight: assigning its data gives it other sizes.
   struct TensorWatch {
     PyObject* tensor;
-    uint64_t metadata;
+    Digest metadata;
   };
   /// Asked again at every call.
   struct AnswerWatch {
@@ -135,7 +133,7 @@ class Watch {
   void AddCell(PyObject* function, PyObject* name, const Seen& seen);
   bool AddMember(PyObject* holder, PyObject* name, const Seen& seen);
   bool AddContent(PyObject* holder, PyObject* field, const Digest& content);
-  void AddNames(PyObject* function);
+  void AddPart(PyObject* part, const PartField& row, PyObject* key, const Seen& seen);
   void AddOther(PyObject* holder, Reading reading, PyObject* key, const Seen& seen);
   bool DictsHold() const;
   static bool IsCurrent(const DictWatch& watch);
@@ -156,7 +154,6 @@ class Watch {
   std::vector<TypeWatch> types_;
   std::vector<OwnerWatch> owners_;
   std::vector<FunctionWatch> functions_;
-  std::vector<NamesWatch> names_;
   std::vector<ListWatch> lists_;
   std::vector<CellWatch> cells_;
   std::vector<MemberWatch> members_;

@@ -26,7 +26,13 @@ _live_groups: "dict[str, str]" = {}
 
 
 def _item(name: str, text: str) -> Item:
-    return (name, _native.digest_text(text), text[:200])
+    if not name.isascii():
+        text = f"{name} {text}"  # What is shown may be shown of another as well.
+    return (_shown(name), _native.digest_bytes(text.encode("utf-8", "surrogatepass")), _shown(text[:200]))
+
+
+def _shown(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _value_item(name: str, value: typing.Any) -> Item:
@@ -45,9 +51,9 @@ def function_name(function: typing.Any) -> str:
     where = getattr(plain, PIECE, "")
     if owner is not None and plain is not None:
         name = plain.__name__
-        return f"{type(owner).__module__}.{type(owner).__qualname__}.{name}{where}"
+        return _shown(f"{type(owner).__module__}.{type(owner).__qualname__}.{name}{where}")
     named = plain or function
-    return f"{getattr(named, '__module__', '?')}.{getattr(named, '__qualname__', type(named).__qualname__)}{where}"
+    return _shown(f"{getattr(named, '__module__', '?')}.{getattr(named, '__qualname__', type(named).__qualname__)}{where}")
 
 
 def parameter_names(function: typing.Any) -> "tuple[str, ...]":
@@ -98,6 +104,17 @@ def _state(function: typing.Any, objects: "typing.Sequence[typing.Any]") -> "lis
     return items
 
 
+def _atom(value: typing.Any) -> str:
+    """A plain value in words that no other has."""
+    if type(value) is int and value.bit_length() > 1000:  # Python writes decimal digits up to some number alone.
+        return hex(value)
+    if type(value) in (float, complex) and value != value:
+        return f"{value!r} {_native.digest_value(value)[0]}"  # Which one, the words do not say.
+    if type(value) is tuple:
+        return f"({', '.join(map(_atom, value))},)"
+    return repr(value)
+
+
 def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int = 0) -> str:
     """An argument without its sizes, the same in every process: ``(f32[2], {mask: i64[2]}, 3)``.
 
@@ -120,12 +137,12 @@ def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int
         kind += " with attributes " if kind and _native.has_own_attributes(value) else ""
         return f"[{inner}]" if type(value) is list else f"{kind}({inner})"
     if type(value) is dict and depth < 32 and _native.has_plain_keys(value):
-        return "{" + ", ".join(f"{k!r}: {describe(v, seen, depth + 1)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{_atom(k)}: {describe(v, seen, depth + 1)}" for k, v in value.items()) + "}"
     if type(value) is str:
         group = _live_groups.get(value)
         return f"{value!r} (process group {group})" if group else repr(value)
     if type(value) in _SCALARS:
-        return repr(value)
+        return _atom(value)
     if type(value) is calls.Opened:
         return _describe_object(value.container, seen)
     if type(value) is calls.Varying:

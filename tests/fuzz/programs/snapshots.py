@@ -108,7 +108,7 @@ class Camera:
         plain = value.detach()
         plain = plain if type(plain) is torch.Tensor else plain.as_subclass(torch.Tensor)
         place: typing.Any = None
-        if plain.layout == torch.strided and plain.numel():
+        if plain.layout == torch.strided and plain.numel() and not plain._is_zerotensor():
             start = plain.untyped_storage().data_ptr()
             first = self._storages.setdefault(start, (len(self._storages), plain.data_ptr()))
             place = (first[0], plain.data_ptr() - first[1])
