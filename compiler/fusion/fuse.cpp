@@ -126,6 +126,7 @@ class Scheduler {
 
   static Status Check(const loop::Kernel& kernel) {
     TRY(loop::Verify(kernel));
+    TRY(loop::VerifyStores(kernel));
     for (const loop::Block& block : kernel.blocks) {
       if (!block.is_contraction()) continue;
       const auto contraction = loop::ContractionOf(kernel, block);

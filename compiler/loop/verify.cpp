@@ -44,7 +44,16 @@ class Verifier {
         const Inst& inst = kernel_.insts[id];
         if (inst.op == ScalarOp::kLoad)
           TRY(inst.buffer < kernel_.params.size() ? CheckReadOver(inst) : CheckReadBack(inst));
-        if (inst.op == ScalarOp::kStore) TRY(CheckStoredOnce(inst));
+      }
+    }
+    return {};
+  }
+
+  Status RunStores() {
+    for (block_ = 0; block_ < kernel_.blocks.size(); ++block_) {
+      for (const Id id : Current().insts) {
+        at_ = id;
+        if (kernel_.insts[id].op == ScalarOp::kStore) TRY(CheckStoredOnce(kernel_.insts[id]));
       }
     }
     return {};
@@ -313,5 +322,7 @@ class Verifier {
 }  // namespace
 
 Status Verify(const Kernel& kernel) { return Verifier(kernel).Run(); }
+
+Status VerifyStores(const Kernel& kernel) { return Verifier(kernel).RunStores(); }
 
 }  // namespace ingot::compiler::loop
