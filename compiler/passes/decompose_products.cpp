@@ -118,7 +118,8 @@ Parts EinsumInParts(Composite& c) {
   TRY_ASSIGN(a_matrix, c.Reshape(a_matrix, Joined(batches, {row_count, deep})));
   TRY_ASSIGN(Ref b_matrix, c.Permute(b, PlacesOf(batch + summed + columns, right)));
   TRY_ASSIGN(b_matrix, c.Reshape(b_matrix, Joined(batches, {deep, column_count})));
-  TRY_ASSIGN(const Ref product, c.Op("aten.matmul", {a_matrix, b_matrix}));
+  // Nothing is added up over a depth of one: a sum would turn -0.0 into 0.0, as eager's product of elements does not.
+  TRY_ASSIGN(const Ref product, c.Op(deep.is_one() ? "aten.mul.Tensor" : "aten.matmul", {a_matrix, b_matrix}));
   TRY_ASSIGN(const Ref apart, c.Reshape(product, Joined(Joined(batches, row_sizes), column_sizes)));
   TRY_ASSIGN(const Ref y, c.Permute(apart, PlacesOf(out, batch + rows + columns)));
   return std::vector<Ref>{y};
