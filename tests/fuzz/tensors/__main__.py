@@ -28,6 +28,7 @@ import child  # noqa: E402
 import generate  # noqa: E402
 import program  # noqa: E402
 import shrink  # noqa: E402
+import statements  # noqa: E402
 
 SHRINK_SECONDS = 90.0
 
@@ -42,9 +43,13 @@ class Campaign:
         self._served: "collections.Counter[str]" = collections.Counter()
         self._operators: "set[str]" = set()
         self.reasons: "collections.Counter[str]" = collections.Counter()
+        self._kept: "collections.Counter[str]" = collections.Counter()    # programs that have a statement
+        self._fused: "collections.Counter[str]" = collections.Counter()   # those in which it is in a kernel with something else
 
-    def check(self, text: str, modes: "typing.Sequence[str]") -> "list[dict[str, typing.Any]]":
+    def check(self, text: str, modes: "typing.Sequence[str]", made: "program.Program | None" = None) -> "list[dict[str, typing.Any]]":
         report = self._child.check(text, modes)
+        if made is not None:
+            self._count(made, report.get("kernels", []))
         self.programs += 1
         self._calls.update(report["calls"])
         self._served.update(report["served"])
@@ -54,7 +59,7 @@ class Campaign:
 
     def check_random(self, seed: int, made: program.Program) -> None:
         modes = program.MODES if seed % 10 else ("traced",)
-        failures = self.check(made.text(f"Seed {seed}."), modes)
+        failures = self.check(made.text(f"Seed {seed}."), modes, made)
         if not failures:
             return
         self.failed += 1
@@ -70,6 +75,20 @@ class Campaign:
         path.write_text(small.text(f"{first['mode']}: {first['what'].splitlines()[0]}".replace("\\", "/").replace('"', "'")))
         print(f"  kept as {path}\n" + "".join(f"    {line}\n" for line in small.text().splitlines()[6:]), flush=True)
 
+    def _count(self, made: program.Program, kernels: "list[str]") -> None:
+        """Which statements were kept, and of which an operator became part of a kernel of several."""
+        for statement, operators in zip(made.statements, made.operators()):
+            self._kept[statement] += 1
+            self._fused[statement] += any(f"_{op}_" in f"_{name}_" and name != op for op in operators for name in kernels)
+
+    def statements_text(self) -> str:
+        """Weight, programs that kept it, and programs that fused it, of every statement."""
+        lines = [f"{'weight':>7} {'kept':>5} {'fused':>5}  statement"]
+        for _, weight, texts in statements.KINDS:
+            for text, times in sorted(collections.Counter(texts).items(), key=lambda item: -self._kept[item[0]]):
+                lines.append(f"{weight * times / len(texts):7.2f} {self._kept[text]:5} {self._fused[text]:5}  {text}")
+        return "\n".join(lines)
+
     def check_kept(self, path: pathlib.Path) -> None:
         text = path.read_text()
         failures = self.check(text, program.load(text, path.stem).MODES)
@@ -81,6 +100,8 @@ class Campaign:
         lines = [f"{self.programs} programs, {self.failed} failed; {len(self._operators)} operators seen"]
         for mode, calls in sorted(self._calls.items()):
             lines.append(f"  {mode}: {self._served[mode]} of {calls} calls served natively from the second on ({self._served[mode] / calls:.0%})")
+        every = {text for _, _, texts in statements.KINDS for text in texts}
+        lines.append(f"  {len(every & set(self._kept))} of {len(every)} statements kept in some program, {sum(map(bool, self._fused.values()))} fused in some")
         total = sum(self._calls.values())
         lines.append(f"  all: {sum(self._served.values()) / max(total, 1):.1%}")
         return "\n".join(lines)
@@ -103,6 +124,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keep", type=pathlib.Path, default=ROOT / "tests" / "python" / "cases" / "tensors", help="where small failing programs go")
     parser.add_argument("--no-keep", action="store_true", help="leaves failing programs as they are")
     parser.add_argument("--without", type=re.compile, help="leaves out programs with a line that matches this")
+    parser.add_argument("--statements", action="store_true", help="prints how often each statement was kept and fused")
     parser.add_argument("--reasons", action="store_true", help="prints why calls were not served")
     return parser.parse_args()
 
@@ -136,6 +158,8 @@ def main() -> int:
             process.close()
             subprocess.run([str(ROOT / "build" / "release" / "bin" / "ingot"), "daemon", "stop"], env=env, capture_output=True)
     print(campaign.summary())
+    if asked.statements:
+        print(campaign.statements_text())
     if asked.reasons:
         for reason, count in campaign.reasons.most_common(30):
             print(f"  {count}x {reason[:300]}")

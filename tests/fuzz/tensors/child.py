@@ -20,33 +20,39 @@ SECONDS_MAX = 120.0   # for one program
 class Child:
     """The parent's end. Starts a new process when the last one has ended."""
 
-    def __init__(self, env: "dict[str, str]") -> None:
+    def __init__(self, env: "dict[str, str]", script: pathlib.Path = pathlib.Path(__file__)) -> None:
+        self._script = script
         self._env = {**env, "MALLOC_PERTURB_": "165", "PYTHONFAULTHANDLER": "1"}   # memory that nobody wrote has no zeros in it
         self._process: "subprocess.Popen[str] | None" = None
 
     def check(self, text: str, modes: "typing.Sequence[str]") -> "dict[str, typing.Any]":
         """The report of a program; a crash or a hang is a failure in it."""
+        report, how, what = self.ask({"text": text, "modes": list(modes)})
+        return report or {"failures": [{"mode": how, "sizes": None, "what": what}], "calls": {}, "served": {}, "reasons": [], "operators": []}
+
+    def ask(self, request: "dict[str, typing.Any]") -> "tuple[dict[str, typing.Any] | None, str, str]":
+        """What the process answers; or None, ``crash`` or ``hang``, and what it said last."""
         if self._process is None or self._process.poll() is not None:
             self._said = tempfile.TemporaryFile("w+", errors="replace")
-            self._process = subprocess.Popen([sys.executable, str(HERE / "child.py")], env=self._env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            self._process = subprocess.Popen([sys.executable, str(self._script)], env=self._env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                              stderr=self._said, text=True)
         process = self._process
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(json.dumps({"text": text, "modes": list(modes)}) + "\n")
+        process.stdin.write(json.dumps(request) + "\n")
         process.stdin.flush()
         waiting = selectors.DefaultSelector()
         waiting.register(process.stdout, selectors.EVENT_READ)
         hangs = not waiting.select(SECONDS_MAX)
         line = "" if hangs else process.stdout.readline()
         if line:
-            return typing.cast("dict[str, typing.Any]", json.loads(line))
+            return typing.cast("dict[str, typing.Any]", json.loads(line)), "", ""
         if hangs:
             process.kill()
         process.wait()
         self._said.seek(0)
         said = self._said.read()
         what = f"no answer within {SECONDS_MAX:.0f} s" if hangs else f"the process ended with {process.returncode}"
-        return {"failures": [{"mode": "hang" if hangs else "crash", "sizes": None, "what": f"{what}\n{said[-2000:]}"}], "calls": {}, "served": {}, "reasons": [], "operators": []}
+        return None, "hang" if hangs else "crash", f"{what}\n{said[-2000:]}"
 
     def close(self) -> None:
         if self._process is not None and self._process.poll() is None:

@@ -24,11 +24,16 @@ _unsafe_index _reshape_copy select_copy slice_copy squeeze_copy t_copy transpose
 # Operators that round once, as IEEE 754 says.
 ROUNDS = set("add sub rsub mul div square reciprocal _to_copy ceil floor round trunc sign remainder fmod floor_divide frac logical_not".split())
 JUMPS = set("ceil floor round trunc sign remainder fmod floor_divide frac heaviside".split())
+MODULI = set("remainder fmod floor_divide".split())
+QUOTIENT_MAX = 1e6   # beyond it torch's vector loops give other remainders than its scalar ones
 CREATES = set("""arange empty empty_like empty_strided eye full full_like linspace new_empty new_empty_strided new_full new_ones new_zeros ones ones_like
 scalar_tensor zeros zeros_like""".split())
 GROWS = set("mul div mm bmm addmm baddbmm mv dot addcmul addcdiv pow convolution outer square prod cumprod lerp linear".split())
 STEEP = set("rsqrt log log2 log10 log1p reciprocal div pow atan2 sqrt addcdiv".split())
 CHOOSES = set("""max min amax amin maximum minimum aminmax cummax cummin sort topk clamp clamp_max clamp_min relu relu6 hardtanh threshold""".split())
+# Operators that add products: of whole numbers they are exact in any order while every partial sum fits the type.
+SUMS = set("""sum mm bmm addmm baddbmm mv dot linear convolution cumsum index_add scatter_add index_put addcmul prod
+cumprod""".split())
 NORMS = set("""native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit_no_training
 var std var_mean std_mean cudnn_batch_norm _fused_rms_norm rms_norm""".split())
 
@@ -73,7 +78,7 @@ class Errors(TorchDispatchMode):
         self._errors: "dict[int, Error]" = {}
         self._alive: "list[typing.Any]" = []   # so that no address is used twice
         self.chooses_zero = False
-        """Whether an operator chose the largest or smallest of floats: with both zeros among them it is either."""
+        """Whether an operator chose the largest or smallest of floats, or added some up: with both zeros among them it is either."""
 
     def of(self, tensor: torch.Tensor) -> Error:
         return self._errors.get(tensor.untyped_storage()._cdata, Error()) if has_digits(tensor) else Error()
@@ -100,15 +105,18 @@ class Errors(TorchDispatchMode):
     def _judge(self, name: str, before: "list[tuple[torch.Tensor, Error]]", args: typing.Any, kwargs: typing.Any) -> None:
         inexact = [t for t, error in before if error.unit]
         jumps = name in JUMPS or name == "div" and kwargs.get("rounding_mode") is not None
-        if inexact and jumps:
+        if inexact and jumps or name in MODULI and _has_large_quotients(args):
+            raise Unsteady(name)
+        # Eager makes NaN of an infinity there, or not, as it lies at the end of a vector or of all (docs/numerics.md).
+        if name in ("var_mean", "std_mean", "gelu") and not all(bool(t.isfinite().all()) for t, _ in before):
             raise Unsteady(name)
         if name in STEEP:
             steep = inexact[-1:] if name in ("div", "addcdiv") and inexact and inexact[-1] is before[-1][0] else \
                 [] if name in ("div", "addcdiv") else inexact
             for t in steep:
-                if t.numel() and float(t.detach().double().abs().min()) < 0.1:
+                if t.numel() and float(t.detach().abs().double().min()) < 0.1:
                     raise Unsteady(name)
-        if name == "tan" and any(t.numel() and float(t.detach().double().cos().abs().min()) < 0.1 for t in inexact):
+        if name == "tan" and any(t.numel() and float(t.detach().double().cos().abs().min()) < 0.1 for t in inexact if not t.is_complex()):
             raise Unsteady(name)
 
     def _after(self, name: str, before: "list[tuple[torch.Tensor, Error]]", result: torch.Tensor, args: typing.Any, kwargs: typing.Any) -> Error:
@@ -125,6 +133,9 @@ class Errors(TorchDispatchMode):
         rounds = name in ROUNDS and alpha == 1
         moves = name in MOVES and not (name in ("index_put", "scatter") and _accumulates(args, kwargs))
         eps = torch.finfo(result.dtype).eps
+        if name in SUMS and not unit and _is_exact(name, [t for t, _ in before], result, kwargs):
+            self.chooses_zero = True
+            return Error()
         if result.dtype in LOW:
             unit = max(unit, eps) if not moves or unit else unit
         elif not (rounds or moves):
@@ -137,7 +148,7 @@ class Errors(TorchDispatchMode):
             scale = max(scale, sides[0] * max([1.0, *sides[1:2]]))
         if name in NORMS:
             scale *= 300
-        if name in ("std", "std_mean") and result.numel() and float(result.double().nan_to_num(1.0).min()) < 0.05:
+        if name in ("std", "std_mean") and result.numel() and float(result.abs().double().nan_to_num(1.0).min()) < 0.05:
             raise Unsteady(name)
         most = max([1, *(t.numel() for t, _ in before)])
         if name in ("sum", "mean", "cumsum", "prod", "mm", "bmm", "addmm", "index_add", "scatter_add", "index_put", "var", "std"):
@@ -149,6 +160,28 @@ class Errors(TorchDispatchMode):
         self._alive.append(storage)
         old = self._errors.get(storage._cdata, Error())
         self._errors[storage._cdata] = Error(max(old.unit, error.unit), max(old.scale, error.scale))
+
+
+def _is_exact(name: str, operands: "list[torch.Tensor]", result: torch.Tensor, kwargs: typing.Any) -> bool:
+    """Whether a sum of products gives the same in whatever order."""
+    if result.dtype in LOW or not all(t.dtype.is_floating_point or not has_digits(t) for t in operands):
+        return False
+    if name in ("addmm", "baddbmm", "addcmul") and any(kwargs.get(factor, 1) != 1 for factor in ("alpha", "beta", "value")):
+        return False
+    largest_sum = 1.0
+    for t in operands:
+        wide = t.detach().double()
+        if not bool((wide == wide.round()).all()):   # NaN is none, and no sum with an infinity is exact enough
+            return False
+        whole = wide.abs().clamp(min=1)
+        largest_sum *= max(1.0, float(whole.prod() if name in ("prod", "cumprod") else whole.sum()))
+    return largest_sum < 1 / torch.finfo(result.dtype).eps
+
+
+def _has_large_quotients(args: typing.Any) -> bool:
+    left, right = (torch.as_tensor(arg).detach().double() for arg in args[:2])
+    quotients = (left / right).abs()
+    return bool((quotients.isfinite() & (quotients > QUOTIENT_MAX)).any())
 
 
 def _accumulates(args: typing.Any, kwargs: typing.Any) -> bool:

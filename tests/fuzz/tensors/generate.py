@@ -19,6 +19,8 @@ TRIES_MAX = 12      # for one statement
 
 TYPES = ("torch.float32", "torch.float64", "torch.bfloat16", "torch.float16", "torch.int64", "torch.int32", "torch.int16", "torch.int8", "torch.uint8", "torch.bool")
 NUMBERS = ("0", "1", "2", "3", "-1", "-2", "0.5", "-1.5", "0.25", "0.1")
+# Of windows: kernels, paddings, steps, dilations, what is true or false, and pads; C is a small count.
+CHOICES = {"C": "2237", "K": "12233", "P": "001112", "Q": "1123", "L": "1112", "O": ("True", "False"), "A": ("0", "1", "2", "-1", "3", "-2")}
 
 
 class Rejected(Exception):
@@ -30,7 +32,9 @@ class Run:
 
     def __init__(self, sizes: "tuple[int, int]", inputs: "list[tuple[str, str]]") -> None:
         make = {**values.names(), "torch": torch, "n": sizes[0], "m": sizes[1], "make": values.Values(1)}
-        self.names = {name: eval(text, make) for name, text in inputs}
+        self.names: "dict[str, torch.Tensor]" = {}
+        for name, text in inputs:   # which may name those before it
+            self.names[name] = make[name] = eval(text, make)
         self.errors = errors.Errors()
         self.is_empty = 0 in sizes
 
@@ -45,7 +49,7 @@ class Run:
             value = self.names[name]
             if not isinstance(value, torch.Tensor) or value.numel() > NUMEL_MAX or value.dim() > RANK_MAX:
                 raise Rejected(f"{name} is {type(value).__name__}")
-            if value.is_floating_point() and value.numel():
+            if errors.has_digits(value) and value.numel():
                 if not self.is_empty and not bool(value.isfinite().all()) or errors.largest(value) > LARGEST_MAX:
                     raise Rejected(f"{name} grows")
 
@@ -59,14 +63,18 @@ class Generator:
         self._sizes = self._choose_sizes()
         self._inputs = self._choose_inputs()
         self._body: "list[str]" = []
+        self._statements: "list[str]" = []   # what each line was made from
         self._runs = [Run(sizes, self._inputs) for sizes in self._sizes]
         self._count = 0
         for _ in range(self._random.randint(2, 14)):
             for _ in range(TRIES_MAX):
-                if self._try(self._propose()):
+                statement, line = self._propose()
+                if self._try(line):
+                    self._statements.append(statement)
                     break
         return program.Program(tuple(self._inputs), tuple(self._body), tuple(self._choose_results()),
-                               self._random.choice(("tuple", "tuple", "list", "dict", "nested")), tuple(self._sizes))
+                               self._random.choice(("tuple", "tuple", "list", "dict", "nested")), tuple(self._sizes),
+                               statements=tuple(self._statements))
 
     # -- sizes and inputs ---------------------------------------------------------------------------
 
@@ -74,7 +82,9 @@ class Generator:
         """Six pairs: two plain ones first (mostly), some small, some around the width of vectors."""
         pick = self._random
         plain = [(pick.randint(2, 9), pick.randint(2, 9)) for _ in range(3)] + [(pick.randint(2, 6), pick.choice((8, 15, 16, 17, 31, 33)))]
-        small = pick.sample([(1, pick.randint(2, 9)), (pick.randint(2, 9), 1), (0, pick.randint(2, 9)), (pick.randint(2, 9), 0), (1, 1)], 2)
+        ones = [(1, pick.randint(2, 9)), (pick.randint(2, 9), 1), (1, 1)]
+        # Windows do not take what is empty: half of the programs leave it out.
+        small = pick.sample([*ones, (0, pick.randint(2, 9)), (pick.randint(2, 9), 0)] if pick.random() < 0.5 else ones, 2)
         sizes = plain + small
         if pick.random() < 0.3:
             pick.shuffle(sizes)
@@ -100,22 +110,34 @@ class Generator:
                 text = f"make.int({shape}{', ' if shape else ''}dtype=torch.{pick.choice(('int64', 'int64', 'int32', 'int16', 'int8', 'uint8'))})"
             elif kind < 0.82:
                 text = f"make.bool({shape})"
+            elif kind < 0.86:
+                text = f"make.complex({shape})"
             else:
                 below = pick.choice(("n", "m"))
                 text = pick.choice((f"make.index({below}{sizes})", f"make.place({below}{sizes})", f"make.place({below}, {pick.choice(('n', 'm', '3'))})", f"make.order({below})"))
             if shape.count(",") and "make.order" not in text and pick.random() < 0.25:
                 text = f"{pick.choice(('transposed', 'spread', 'inside'))}({text})"
+            if i and pick.random() < 0.12:   # the same memory again
+                before = f"a{pick.randrange(i)}"
+                text = pick.choice((before, before, f"{before}[1:]", f"{before}[..., :-1]", f"{before}.view(-1)", f"{before}[..., None]", f"{before}.mT"))
             found.append((f"a{i}", text))
+        try:
+            for sizes in self._sizes:
+                Run(sizes, found)
+        except (RuntimeError, IndexError):   # A view that its memory does not have.
+            return self._choose_inputs()
         return found
 
     # -- statements -------------------------------------------------------------------------------------
 
-    def _propose(self) -> str:
+    def _propose(self) -> "tuple[str, str]":
+        """A statement, and a line that is made from it."""
         kind, _, lines = self._random.choices(statements.KINDS, [weight for _, weight, _ in statements.KINDS])[0]
-        text = self._fill(self._random.choice(lines))
+        statement = self._random.choice(lines)
+        text = self._fill(statement)
         if kind == "value":
-            return f"v{self._count} = {text}"
-        return f"v{self._count}, v{self._count + 1} = {text}" if kind == "several" else text
+            return statement, f"v{self._count} = {text}"
+        return statement, f"v{self._count}, v{self._count + 1} = {text}" if kind == "several" else text
 
     def _fill(self, text: str) -> str:
         first: "list[str]" = []
@@ -123,7 +145,7 @@ class Generator:
 
         def one(match: "re.Match[str]") -> str:
             what = match[1]
-            if what in "xfnibltyw":
+            if what in "xfnibltywc":
                 name = self._value(what, first[0] if first else None)
                 first.append(name)
                 return name
@@ -137,8 +159,8 @@ class Generator:
                 return f"{first[0] if first else self._inputs[0][0]}.shape[{dims[-1] if dims else 0}]"
             if what == "S":
                 return self._random.choice(NUMBERS)
-            if what == "C":
-                return self._random.choice("2237")
+            if what in CHOICES:
+                return self._random.choice(CHOICES[what])
             if what == "Z":
                 return self._size()
             if what == "T":
@@ -214,8 +236,9 @@ class Generator:
 _IS: "dict[str, typing.Callable[[torch.Tensor], bool]]" = {
     "x": lambda t: True, "y": lambda t: True, "w": lambda t: True, "t": lambda t: True,
     "f": lambda t: t.is_floating_point(),
-    "n": lambda t: t.dtype != torch.bool,
-    "i": lambda t: not t.is_floating_point() and t.dtype != torch.bool,
+    "n": lambda t: t.dtype != torch.bool and not t.is_complex(),
+    "c": lambda t: t.is_complex(),
+    "i": lambda t: not errors.has_digits(t) and t.dtype != torch.bool,
     "b": lambda t: t.dtype == torch.bool,
     "l": lambda t: t.dtype == torch.int64 and t.dim() > 0,
 }

@@ -11,7 +11,7 @@ import torch
 
 import values
 
-MODES = ("exact", "one", "template", "gears", "export")
+MODES = ("exact", "one", "template", "gears", "export", "special")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,13 +22,14 @@ class Program:
     structure: str                          # tuple | list | dict | nested | one
     sizes: "tuple[tuple[int, int], ...]"
     modes: "tuple[str, ...]" = MODES
+    statements: "tuple[str, ...]" = ()      # what each line of the body was made from, of a program that is as it was made
 
     def text(self, said: str = "A tensor program.") -> str:
         names = ", ".join(name for name, _ in self.inputs)
         lines = ["# SPDX-License-Identifier: Apache-2.0", f'"""{said}"""', "", "import torch",
                  "from values import Values, inside, spread, transposed", "", f"MODES = {list(self.modes)}", f"SIZES = {list(self.sizes)}", "", "",
-                 "def inputs(n, m, seed):", "    make = Values(seed)",
-                 f"    return [{', '.join(text for _, text in self.inputs)}]", "", "",
+                 "def inputs(n, m, seed):", "    make = Values(seed)", *(f"    {name} = {text}" for name, text in self.inputs),
+                 f"    return [{names}]", "", "",
                  f"def program({names}):", *("    " + line for line in self.body), f"    return {self._returned()}", ""]
         return "\n".join(lines)
 
@@ -43,6 +44,18 @@ class Program:
         if self.structure == "nested" and len(named) > 1:
             return f"({named[0]}, [{', '.join(named[1:])}])"
         return f"({', '.join(named)},)"
+
+    def operators(self) -> "list[list[str]]":
+        """What each line calls, as PyTorch names it, at the first sizes."""
+        module = load(self.text(), "counted")
+        scope = {"torch": torch, **dict(zip((name for name, _ in self.inputs), module.inputs(*self.sizes[0], 1)))}
+        found = []
+        with torch.no_grad():
+            for line in self.body:
+                with torch.autograd.profiler.profile(use_kineto=False) as seen:
+                    exec(line, scope)
+                found.append([event.name.removeprefix("aten::").rstrip("_") for event in seen.function_events if event.cpu_parent is None])
+        return found
 
     def names(self) -> "list[str]":
         """Every name that statements and results may use, inputs first."""

@@ -44,7 +44,7 @@ def _smaller(p: program.Program) -> "typing.Iterator[program.Program]":
     if p.structure not in ("one", "tuple"):
         yield dataclasses.replace(p, structure="tuple")
     for i, (name, text) in enumerate(p.inputs):
-        if len(p.inputs) > 1 and not any(name in program.used(line) for line in (*p.body, *p.results)):
+        if len(p.inputs) > 1 and not any(name in program.used(line) for line in (*p.body, *p.results, *(given for _, given in p.inputs[i + 1:]))):
             yield dataclasses.replace(p, inputs=p.inputs[:i] + p.inputs[i + 1:])
         for simpler in _simpler_input(text):
             yield dataclasses.replace(p, inputs=p.inputs[:i] + ((name, simpler),) + p.inputs[i + 1:])

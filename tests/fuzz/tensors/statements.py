@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statements that a random program is made of.
 
-In braces stands what the generator fills in: a value by its kind (x any, f floating, n number, i integer, b bool, l int64),
+In braces stands what the generator fills in: a value by its kind (x any, f floating, n number, i integer, b bool, l int64, c complex),
 y what broadcasts with the first value, w another value of its sizes, s the first value again, t something to write to,
 D one of the first value's dims, N its size along the last D, S a number, Z a size, C a small count, T an element type, SL a subscript of the first value.
 """
+
+import windows
 
 UNARY = """neg abs relu floor ceil round trunc sign square gelu silu mish elu softplus hardtanh hardswish hardsigmoid leaky_relu relu6
 log_sigmoid""".split()
@@ -460,6 +462,80 @@ torch.where({b}, {t}, {y}, out={t})
 {t} += {y}
 {t} *= {S}""".split("\n") * 2
 
+_layouts = """
+{x}.contiguous(memory_format=torch.channels_last)
+{x}.to(memory_format=torch.channels_last) * {y}
+{x}.clone(memory_format=torch.preserve_format)
+{x}.transpose(-1, -2).contiguous().transpose(-1, -2)
+{x}.permute(1, 2, 0).contiguous().permute(2, 0, 1)
+{x}[:, :, None, None].contiguous(memory_format=torch.channels_last)
+{f}[None].contiguous(memory_format=torch.channels_last) + 1
+torch.empty_like({x}).copy_({x})
+torch.zeros_like({x}.transpose(0, -1)) + {x}.transpose(0, -1)
+{x}.as_strided(({N}, 2), (1, 1))
+{x}.diagonal()
+{x}.diagonal(1).clone()
+{x}.unfold({D}, 2, 1).contiguous()
+{x}.expand({C}, *{x}.shape).contiguous()
+""".split("\n")
+
+_complex = """
+torch.complex({f}, {w})
+torch.complex({f}, torch.zeros_like({s}))
+torch.view_as_complex(torch.stack([{f}, {w}], -1))
+{c} * {c}
+{c} + {y}
+{c} - {c}
+{c} / ({f}.abs() + 1)
+{c}.conj()
+{c}.conj() * {c}
+{c}.real
+{c}.imag
+{c}.real + {c}.imag
+{c}.abs()
+torch.view_as_real({c})
+torch.view_as_real({c} * {S})
+{c}.transpose(0, -1)
+{c}.reshape(-1)
+{c}[{SL}]
+{c}[{l}]
+{c}.sum({D})
+{c} @ {c}.mT
+{c}.mH
+torch.cat([{c}, {w}], {D})
+torch.where({b}, {c}, {c})
+torch.fft.fft({c}, dim={D}).real
+{c}.to(torch.complex128)
+{c} == {w}
+torch.polar({f}.abs(), {w})
+""".split("\n")
+
+_more_writes = """
+{t}.diagonal().add_({S})
+{t}.select({D}, -1).copy_({y})
+{t}.narrow({D}, 0, 1).mul_({S})
+{t}.unbind({D})[0].add_({y})
+{t}.split(1, {D})[-1].zero_()
+{t}.chunk(2, {D})[0].copy_({t}.chunk(2, {D})[1])
+{t}.squeeze({D}).add_({S})
+{t}[None].expand({C}, *{s}.shape)[0].mul_({S})
+{t}.view(-1)[::2].copy_({t}.view(-1)[1::2])
+{t}.view(-1).flip(0).copy_({y})
+{t}.view({s}.shape[0], -1).t().mul_({S})
+{t}.unflatten(-1, (-1, 1))[..., 0].copy_({y})
+{t}.view(torch.int32).bitwise_and_(-2)
+{t}.copy_({t}.roll(1, {D}))
+{t}.copy_(torch.cummax({s}, {D})[0])
+{t}.sub_({t}.mean({D}, keepdim=True))
+{t}.div_({s}.sum({D}, keepdim=True).abs() + 1)
+{t}.copy_(torch.nn.functional.avg_pool1d({s}, 3, 1, 1))
+{t}[:, 1:].add_({s}[:, :-1])
+{t}[1:].copy_({s}[:-1].clone())
+{t}.masked_fill_({s} > {s}.mean(), {S})
+{c}.real.mul_({S})
+torch.view_as_real({c}).add_({S})
+""".split("\n")
+
 
 def _kept(lines: "list[str]") -> "list[str]":
     return [line for line in lines if line]
@@ -468,4 +544,5 @@ def _kept(lines: "list[str]") -> "list[str]":
 # What is chosen, how often, and the statements to choose from.
 KINDS = [(kind, weight, _kept(lines)) for kind, weight, lines in (
     ("value", 12, _pointwise), ("value", 5, _casts), ("value", 22, _binary), ("value", 24, _views), ("value", 12, _reductions), ("value", 10, _gathers),
-    ("value", 8, _moves), ("value", 5, _contractions), ("value", 6, _creations), ("several", 5, _several), ("write", 16, _writes))]
+    ("value", 8, _moves), ("value", 5, _contractions), ("value", 6, _creations), ("several", 5, _several), ("write", 16, _writes),
+    ("value", 30, windows.WINDOWS), ("value", 5, _layouts), ("value", 5, _complex), ("write", 8, _more_writes))]

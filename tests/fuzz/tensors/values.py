@@ -6,14 +6,27 @@ import typing
 import torch
 
 
+SPECIAL = 1 << 20   # seeds from here on make special numbers as well
+NUMBERS = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-310, 3e38, -3e38)
+
+
 class Values:
     """Makes tensors one after the other; floats are tame (between -2 and 2), so that sums and quotients keep a meaning."""
 
     def __init__(self, seed: int) -> None:
         self._generator = torch.Generator().manual_seed(seed)
+        self._special = seed >= SPECIAL
 
     def float(self, *sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        return (torch.rand(sizes, generator=self._generator, dtype=torch.float64) * 4 - 2).to(dtype)
+        x = torch.rand(sizes, generator=self._generator, dtype=torch.float64) * 4 - 2
+        if self._special:
+            numbers = torch.tensor((*NUMBERS, torch.finfo(dtype).tiny / (1 if dtype.itemsize == 2 else 2)), dtype=torch.float64)
+            chosen = numbers[torch.randint(len(numbers), sizes, generator=self._generator)]
+            x = torch.where(torch.rand(sizes, generator=self._generator) < 0.25, chosen, x)
+        return x.to(dtype)
+
+    def complex(self, *sizes: int) -> torch.Tensor:
+        return torch.complex(self.float(*sizes), self.float(*sizes))
 
     def int(self, *sizes: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
         low = 0 if dtype == torch.uint8 else -9
