@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every pair of lowering classes through every kind of view, in f32 and in another type, in an order whose beginnings are samples."""
+
+import math
+import random
+import typing
+
+import classes
+import links
+import programs
+
+KINDS = (*links.KINDS, "other")
+STRIDE = 1_000_003   # a prime
+
+
+class Place(typing.NamedTuple):
+    producer: int
+    consumer: int
+    kind: int
+    second_type: bool
+
+
+class Walk:
+    """``count`` places; behind them come triples, without end."""
+
+    def __init__(self) -> None:
+        self.table = classes.of_table()
+        self.names = list(self.table)
+        # What reads no tensor consumes nothing.
+        self.consumers = [i for i, name in enumerate(self.names) if "Tensor" in name]
+        self.pairs = len(self.names) * len(self.consumers)
+        self.count = self.pairs * len(KINDS) * 2
+        assert math.gcd(STRIDE, self.count) == 1   # each place once
+        self._maker = programs.Maker()
+
+    def classes(self) -> str:
+        """Each class with its rules, and in how many ways each is called."""
+        return "\n".join(f"{name}: " + ", ".join(f"{rule} ({len(self._maker.calls[rule])})" for rule in rules) for name, rules in self.table.items())
+
+    def at(self, place: int) -> Place:
+        number = place * STRIDE % self.count
+        number, second_type = divmod(number, 2)
+        number, kind = divmod(number, len(KINDS))
+        producer, consumer = divmod(number, len(self.consumers))
+        return Place(producer, self.consumers[consumer], kind, bool(second_type))
+
+    def program(self, place: int) -> "programs.Program | None":
+        if place >= self.count:
+            return self._triple(place)
+        producer, consumer, kind, second_type = self.at(place)
+        return self._maker.pair(self._members(producer), KINDS[kind], self._members(consumer), second_type, str(place))
+
+    def _members(self, number: int) -> "list[classes.Rule]":
+        return self.table[self.names[number]]
+
+    def _triple(self, place: int) -> "programs.Program | None":
+        pick = random.Random(place)
+        for _ in range(programs.TRIES_MAX):
+            made = self._maker.begun(pick, self._members(pick.randrange(len(self.names))), pick.random() < 0.4)
+            for _ in range(2):
+                made = made and self._maker.followed(pick, made, pick.choice(KINDS), self._members(pick.choice(self.consumers)))
+            if made:
+                return made
+        return None
