@@ -25,8 +25,7 @@ except ImportError as error:
     print(f"skipped: {error}; pip install onnx onnxruntime")
     sys.exit(0)
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from backend_nodes import Batch
+from batch import Batch
 
 import ingot
 
