@@ -41,8 +41,8 @@ Results AddSub(const Rule& r) {
   }
   const auto alpha = r.call.ScalarAt(2);
   if (!alpha || IsNumber(*alpha, 1)) return {r.pool.Map(op, {a, b})};
-  // alpha, of the operands' type, scales the operand that is subtracted in rsub too. torch rounds a float result once.
-  ExprId scale = r.Converted(2, t);
+  // alpha scales the operand that is subtracted in rsub too. torch rounds a float result once.
+  ExprId scale = r.Operand(2, t);
   if (!guards::IsFloat(t)) return {r.pool.Map(op, {a, r.pool.Map(Op::kMul, {b, scale})})};
   if (op == Op::kSub) scale = r.pool.Map(Op::kNeg, {scale});
   return {r.pool.Map(Op::kFma, {b, scale, a})};

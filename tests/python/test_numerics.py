@@ -279,7 +279,6 @@ def test_positions_of_special_values_are_eagers(ingot, dtype):
 # Numbers that an operator takes -------------------------------------------------------------------------------------------------------
 
 FORMULAS = {
-    "add": lambda x, y: torch.add(x, y, alpha=0.3), "sub": lambda x, y: torch.sub(x, y, alpha=-1.7), "rsub": lambda x, y: torch.rsub(x, y, alpha=0.3),
     "cube": lambda x, y: x**3 + y, "inverse square": lambda x, y: x**-2.0 * y, "addcmul": lambda x, y: torch.addcmul(x, y, x, value=0.3),
     "lerp": lambda x, y: torch.lerp(x, y, 0.3), "clamp": lambda x, y: (x * 0.3).clamp(-0.1, 0.7) - y, "inverse": lambda x, y: 3 / x - y / 0.7,
     "hardswish": lambda x, y: torch.nn.functional.hardswish(x) * y, "leaky": lambda x, y: torch.nn.functional.leaky_relu(x, 0.3) + 0.1 - y,
