@@ -543,3 +543,62 @@ def fn(x):
         x = x * 2 if "\udc80" in k else x * 3
     return x
 mutations = ["D = {(1, '\\udc81'): 3.0, frozenset({'\\udc81'}): 4.0}"]
+
+# %% context_set_in_run
+V = contextvars.ContextVar('V')
+V.set([2.0])
+def fn(x):
+    t = V.set([3.0])
+    y = x * V.get()[0]
+    V.reset(t)
+    return y * V.get()[0]
+mutations = ["V.set([7.0])", "V.get()[0] = 9.0"]
+
+# %% context_tensor
+V = contextvars.ContextVar('V')
+w = torch.ones(4)
+V.set(w)
+def fn(x): return x * V.get()
+mutations = ["w.mul_(3)", "V.set(torch.ones(4) * 7)", "V.set(torch.ones(1) * 7)"]
+
+# %% moving_sparse
+class O: pass
+o = O(); o.w = torch.eye(4).to_sparse()
+def fn(x):
+    return x * o.w.shape[0]
+def step2(n): o.w = torch.eye(n).to_sparse()
+mutations = ["step2(5)", "step2(6)", "step2(7)", "step2(4)"]
+
+# %% moving_conj
+class O: pass
+o = O(); o.w = torch.ones(4, dtype=torch.complex64)
+def fn(x): return x * (2 if o.w.is_conj() else 3)
+mutations = ["o.w = torch.ones(4, dtype=torch.complex64)", "o.w = torch.ones(4, dtype=torch.complex64)", "o.w = o.w.conj()", "o.w = torch.ones(4, dtype=torch.complex64)"]
+
+# %% moving_leaf
+class O: pass
+o = O(); o.w = torch.ones(4)
+def fn(x): return x * (2 if o.w.is_leaf else 3) * (2 if o.w.requires_grad else 5)
+mutations = ["o.w = torch.ones(4)", "o.w = torch.ones(4, requires_grad=True)", "o.w = torch.enable_grad()(lambda: torch.ones(4, requires_grad=True) * 2)()"]
+
+# %% property_of_metaclass
+class M(type):
+    @property
+    def k(cls): return 2.0
+class A(metaclass=M): pass
+def fn(x): return x * A.k
+mutations = ["M.__dict__['k'].__init__(lambda cls: 7.0)"]
+
+# %% static_of_partial
+class A:
+    k = staticmethod(functools.partial(torch.mul, 2.0))
+def fn(x): return A.k(x)
+mutations = ["A.__dict__['k'].__init__(functools.partial(torch.mul, 7.0))"]
+
+# %% called_inner_doc
+def h():
+    def g(): "ab"
+    return g
+def fn(x): return x * len(h().__doc__)
+mutations = ["h.__code__ = h.__code__.replace(co_consts=tuple(c.replace(co_consts=('abcd',) + c.co_consts[1:])"
+             " if isinstance(c, types.CodeType) else c for c in h.__code__.co_consts))"]
