@@ -27,7 +27,7 @@ class Call(typing.NamedTuple):
 
 
 Run = typing.Callable[[Inputs], typing.Any]
-# Of a depth of 1, eager reads other memory than its operands'; it reads scales as if they were dense, whatever their strides.
+# Of a depth or a row of 1, eager reads other memory than its operands'; it reads scales as if they were dense, whatever their strides.
 EAGER_ERRS = ("aten._int_mm", "aten._weight_int8pack_mm")
 
 
@@ -129,7 +129,7 @@ def _rows_as_channels() -> "list[tuple[str, str, Run]]":
 
 
 def _deep(t: torch.Tensor) -> torch.Tensor:
-    if t.shape[-1] < 2:
+    if min(t.shape) < 2:
         raise RuntimeError("eager reads other memory")
     return t
 
