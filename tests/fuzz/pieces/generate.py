@@ -76,17 +76,20 @@ class Writer:
             self._kept.append(self._new("t"))
             return f"{self._kept[-1]} = small(y @ W + {n})"
         if self._kept and self._random.random() < 0.2:  # Raises where nothing has made it.
-            return f"y = small(y + {self._random.choice(self._kept)})"
+            kept = self._random.choice(self._kept)
+            # A comprehension puts the name back as it was, if it was.
+            return self._random.choice([f"y = small(y + {kept})", f"y = small(y + len([{kept} for {kept} in (1, 2)]))"])
         return self._random.choice([
             "y = small(y @ W)", f"y = {block}(y)", f"y = small(y * {f} + 1)", "y = small(y - y.sum(-1, keepdim=True))",
             f"y = small(y[:, :1 + {n} % 8].sum(1, keepdim=True) + y)", f"y = y + TABLE[{n} % 8]", f"y = torch.cat([y, y[:1]])[:x.shape[0]]",
             f"y = y.roll({n} % 3, 0)", "y = small(torch.relu(y) + y.sum())", f"y = small(y + torch.arange(8) * {n})", f"y = torch.where(y > {f}, y, x)",
+            f"y = small(y *\n{' ' * 140}{f} + {n})",  # Columns that a byte does not hold.
             "y = y.clone().add_(x)", "y = small(y).flip(0)", "y = y + torch.randint(0, 3, (1,))",
             f"scaled = [lambda v: v * k for _ in range(2)]; k = {n}; y = small(scaled[1](y))" if self._shares else "y = -y"])
 
     def _leaving_lines(self) -> "list[str]":
         """A value leaves."""
-        kind = self._random.randrange(11)
+        kind = self._random.randrange(12)
         if kind == 0:
             name = self._new("n")
             line = f"{name} = int((y.sum(-1) > 0).sum())"
@@ -113,6 +116,10 @@ class Writer:
         elif kind == 8:
             line = "a, (b, *rest) = int(y.max() * 2), [count, 1, 2]"
             return [line, "y = small(y + a * 0.5 + len(rest) * b)"]
+        elif kind == 11:  # More variables than one instruction can name.
+            names = [self._new("v") for _ in range(18)]
+            uses = " + ".join(f"{a} * {b}" for a, b in zip(names, reversed(names)))
+            return [f"{', '.join(names)} = TABLE * 2 + TABLE[:2]", "count += int(y.sum() > 0)", f"y = small(y + ({uses}))"]
         elif kind == 9 and self.is_module:
             line = "self.seen = self.seen + int(y[0, 0] > 0)"
         else:
