@@ -196,7 +196,7 @@ TEST_F(ExplainTest, DoctorNamesAnUnchangedWorkloadThatHitsLess) {
   EXPECT_EQ(check["text"], "f: 0 of 10 lookups hit of late, 10 of 10 before; mostly evicted by `ingot evict` (10)");
 }
 
-/// A key as clients put it into the query `split`.
+/// A key as clients put it into the queries `split` and `agreed`.
 json Parts(const proto::EntryKeyT& key) {
   json components = json::array();
   for (const auto& component : key.components) {
@@ -206,6 +206,34 @@ json Parts(const proto::EntryKeyT& key) {
     components.push_back({component->name, items});
   }
   return components;
+}
+
+TEST_F(ExplainTest, NotesBesideAnArtifactThatItAgreedWithEager) {
+  ASSERT_TRUE(connection_->Compile(MakeCompile("f", "graph f 4")));
+  const json components = Parts(*MakeKey("f"));
+  const std::string artifact = ArtifactOf("f");
+  EXPECT_TRUE(connection_->Lookup(*MakeKey("f"))->reply.variants[0]->agreed.empty());
+  json noted = {{"components", components}, {"artifact", artifact}, {"sizes", json::array()}, {"why_not", "random"}};
+  Ask("agreed", noted);
+  EXPECT_EQ(Ask("inspect", {{"key", "f"}})["variants"][0]["agreed"][0]["why_not"], "random");
+  noted["why_not"] = "";
+  Ask("agreed", noted);
+  const auto found = connection_->Lookup(*MakeKey("f"));
+  ASSERT_EQ(found->reply.variants[0]->agreed.size(), 1u);
+  EXPECT_EQ(found->reply.variants[0]->agreed[0]->when, time_.now_s());
+  EXPECT_EQ(found->reply.variants[0]->agreed[0]->build, proto::BuildId());
+  noted["sizes"] = {4};
+  EXPECT_TRUE(Refused("agreed", noted).starts_with("not_found:"));
+  noted["sizes"] = {"4"};
+  EXPECT_TRUE(Refused("agreed", noted).starts_with("invalid:"));
+  noted["sizes"] = json::array();
+  noted["components"] = Parts(*MakeKey("g"));
+  EXPECT_TRUE(Refused("agreed", noted).starts_with("not_found:"));
+  noted["components"] = "f";
+  EXPECT_TRUE(Refused("agreed", noted).starts_with("invalid:"));
+  noted["components"] = components;
+  noted["artifact"] = "12";
+  EXPECT_TRUE(Refused("agreed", noted).starts_with("invalid:"));
 }
 
 TEST_F(ExplainTest, TellsTheNextProcessThatAProgramRunsInParts) {

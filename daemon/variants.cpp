@@ -55,6 +55,9 @@ void AddRange(proto::VariantT& variant, const std::string& range) {
   variant.range = known->ToText();
 }
 
+/// Comparisons that a variant keeps, the newest: one for each kind of size of each symbol, and reasons of a few.
+constexpr size_t kComparisonsMax = 64;
+
 /// Takes the place of the variant that is missed least.
 void MakeRoom(proto::EntryRecordT& record, const Config& config) {
   const size_t limit = std::max<size_t>(1, config.variants_max);
@@ -120,6 +123,7 @@ void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, con
     target->variant->signature = request.signature;
   }
   if (!added.artifact.IsZero()) {
+    if (ArtifactOf(*target->variant) != added.artifact) target->variant->agreed.clear();
     target->variant->artifact_low = added.artifact.low;
     target->variant->artifact_high = added.artifact.high;
     target->variant->artifact_bytes = added.artifact_bytes;
@@ -156,6 +160,8 @@ bool MergeVariant(proto::EntryRecordT& record, const proto::StoredVariantT& adde
   }
   MakeRoom(record, config);
   record.variants.push_back(std::make_unique<proto::StoredVariantT>(added));
+  // What another machine has compared is no word of this one's.
+  record.variants.back()->variant->agreed.clear();
   return true;
 }
 
@@ -174,6 +180,7 @@ proto::StoredVariantT WithoutOrigins(const proto::StoredVariantT& stored) {
   proto::StoredVariantT out = stored;
   out.origins.clear();
   out.replaced.clear();
+  out.variant->agreed.clear();
   return out;
 }
 
@@ -191,6 +198,7 @@ std::unique_ptr<proto::VariantT> WithoutDependencies(const proto::VariantT& vari
   out->signature = variant.signature;
   out->range = variant.range;
   out->fixed = variant.fixed;
+  for (const auto& one : variant.agreed) out->agreed.push_back(std::make_unique<proto::ComparisonT>(*one));
   return out;
 }
 
@@ -202,6 +210,23 @@ void ReplaceArtifact(proto::StoredVariantT& stored, const Digest& better, uint64
   variant.artifact_low = better.low;
   variant.artifact_high = better.high;
   variant.artifact_bytes = bytes;
+  variant.agreed.clear();
+}
+
+bool NoteComparison(proto::EntryRecordT& record, const Digest& artifact, const proto::ComparisonT& comparison) {
+  bool is_noted = false;
+  for (const auto& stored : record.variants) {
+    proto::VariantT& variant = *stored->variant;
+    const bool is_whole = !comparison.why_not.empty() || comparison.sizes.size() == variant.symbol_count;
+    if (ArtifactOf(variant) != artifact || !is_whole) continue;
+    std::erase_if(variant.agreed, [&](const auto& one) {
+      return !one->why_not.empty() || (comparison.why_not.empty() && one->sizes == comparison.sizes);
+    });
+    variant.agreed.push_back(std::make_unique<proto::ComparisonT>(comparison));
+    if (variant.agreed.size() > kComparisonsMax) variant.agreed.erase(variant.agreed.begin());
+    is_noted = true;
+  }
+  return is_noted;
 }
 
 bool IsOrWas(const proto::StoredVariantT& stored, const Digest& artifact) {

@@ -68,6 +68,9 @@ std::unique_ptr<proto::VariantT> WithoutDependencies(const proto::VariantT& vari
 
 /// A better artifact of the same graph takes the place of a variant's.
 void ReplaceArtifact(proto::StoredVariantT& stored, const Digest& better, uint64_t bytes);
+/// Notes beside each variant that an artifact serves what came of holding it against eager. False where it serves none,
+/// or has other symbols.
+bool NoteComparison(proto::EntryRecordT& record, const Digest& artifact, const proto::ComparisonT& comparison);
 /// Whether the artifact serves the variant, or one in whose place its own has come.
 bool IsOrWas(const proto::StoredVariantT& stored, const Digest& artifact);
 

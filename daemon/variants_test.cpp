@@ -42,9 +42,67 @@ TEST(WithoutDependencies, KeepsEverythingElse) {
   variant.signature = {9};
   variant.range = "s0 >= 2";
   variant.fixed = {"why"};
+  variant.agreed.push_back(std::make_unique<proto::ComparisonT>());
   const Buffer expected = proto::PackMessage<proto::Variant>(variant);
   variant.dependencies.push_back(std::make_unique<proto::DependencyT>());
   EXPECT_EQ(proto::PackMessage<proto::Variant>(*WithoutDependencies(variant)), expected);
+}
+
+proto::ComparisonT ComparisonAt(std::vector<int64_t> sizes, std::string why_not = "") {
+  proto::ComparisonT comparison;
+  comparison.when = 100;
+  comparison.sizes = std::move(sizes);
+  comparison.why_not = std::move(why_not);
+  return comparison;
+}
+
+proto::EntryRecordT RecordOfTemplate() {
+  proto::EntryRecordT record;
+  NewVariant added = Exact(5);
+  added.kind = proto::VariantKind::Template;
+  added.symbol_count = 1;
+  AddVariant(record, RequestWith("a", 1), added, Config(), 100);
+  return record;
+}
+
+TEST(NoteComparison, KeepsEachSizeOnceAndTheNewestReason) {
+  proto::EntryRecordT record = RecordOfTemplate();
+  const auto& agreed = record.variants[0]->variant->agreed;
+  const Digest artifact{5, 1};
+  EXPECT_FALSE(NoteComparison(record, {6, 1}, ComparisonAt({4})));
+  EXPECT_FALSE(NoteComparison(record, artifact, ComparisonAt({4, 4})));
+  EXPECT_TRUE(NoteComparison(record, artifact, ComparisonAt({}, "weights")));
+  EXPECT_TRUE(NoteComparison(record, artifact, ComparisonAt({}, "memory")));
+  ASSERT_EQ(agreed.size(), 1u);
+  EXPECT_EQ(agreed[0]->why_not, "memory");
+  EXPECT_TRUE(NoteComparison(record, artifact, ComparisonAt({4})));
+  EXPECT_TRUE(NoteComparison(record, artifact, ComparisonAt({8})));
+  EXPECT_TRUE(NoteComparison(record, artifact, ComparisonAt({4})));
+  ASSERT_EQ(agreed.size(), 2u);
+  EXPECT_EQ(agreed[0]->sizes, std::vector<int64_t>{8});
+  EXPECT_EQ(agreed[1]->sizes, std::vector<int64_t>{4});
+  for (int64_t i = 0; i < 100; ++i) NoteComparison(record, artifact, ComparisonAt({i}));
+  EXPECT_EQ(agreed.size(), 64u);
+}
+
+// It is a word about one artifact, by this machine.
+TEST(NoteComparison, IsNeitherSharedNorTakenNorKeptForAnotherArtifact) {
+  proto::EntryRecordT record = RecordOfTemplate();
+  ASSERT_TRUE(NoteComparison(record, {5, 1}, ComparisonAt({4})));
+  proto::StoredVariantT& stored = *record.variants[0];
+  EXPECT_TRUE(WithoutOrigins(stored).variant->agreed.empty());
+  proto::EntryRecordT other;
+  ASSERT_TRUE(MergeVariant(other, stored, Config()));
+  EXPECT_TRUE(other.variants[0]->variant->agreed.empty());
+  EXPECT_EQ(WithoutDependencies(*stored.variant)->agreed.size(), 1u);
+  ReplaceArtifact(stored, {7, 1}, 10);
+  EXPECT_TRUE(stored.variant->agreed.empty());
+  ASSERT_TRUE(NoteComparison(record, {7, 1}, ComparisonAt({4})));
+  NewVariant again = Exact(5);
+  again.kind = proto::VariantKind::Template;
+  again.symbol_count = 1;
+  AddVariant(record, RequestWith("a", 1), again, Config(), 101);
+  EXPECT_TRUE(record.variants[0]->variant->agreed.empty());
 }
 
 // Another remainder is another range of one template; neither recording takes back what the other has proved.

@@ -75,6 +75,9 @@ Json ClusterJson(const Core& core);
 /// Takes back, here and in the shared tiers, what the trust file does not let in any more.
 Task<Json> RecallVerb(const VerbCall& call);
 
+/// Of an artifact that a client has held against eager (verbs_agreed.cpp).
+Task<Json> AgreedVerb(const VerbCall& call);
+
 /// Of a program that is no one graph (verbs_parts.cpp).
 Task<Json> SplitVerb(const VerbCall& call);
 

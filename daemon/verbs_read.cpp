@@ -167,6 +167,10 @@ boost::asio::awaitable<Json> VariantJson(Core& core, const proto::StoredVariantT
   for (size_t at = 0; at + 2 <= stored.replaced.size(); at += 2) {
     replaced.push_back(Digest{stored.replaced[at], stored.replaced[at + 1]}.ToHex());
   }
+  Json agreed = Json::array();
+  for (const auto& one : variant.agreed) {
+    agreed.push_back({{"when", one->when}, {"build", one->build}, {"sizes", one->sizes}, {"why_not", one->why_not}});
+  }
   Result<Json> provenance = co_await ProvenanceJson(core, ArtifactOf(variant), until);
   Json out = {{"kind", variant.kind == proto::VariantKind::Template ? "template" : "exact"},
               {"graph", GraphOf(variant).ToHex()},
@@ -181,7 +185,8 @@ boost::asio::awaitable<Json> VariantJson(Core& core, const proto::StoredVariantT
               {"fixed", variant.fixed},
               {"signature_bytes", variant.signature.size()},
               {"dependencies", dependencies},
-              {"replaced", replaced}};
+              {"replaced", replaced},
+              {"agreed", agreed}};
   if (provenance) {
     out["provenance"] = std::move(provenance).value();
   } else {

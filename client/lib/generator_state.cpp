@@ -26,4 +26,15 @@ void GeneratorState::PutBack() const {
   generator.set_next_double_normal_sample(next_double_);
 }
 
+Digest GeneratorState::Number() const {
+  const at::mt19937_data_pod data = engine_.data();
+  Hasher hasher;
+  hasher.Add(data.seed_);
+  hasher.Add(static_cast<uint64_t>(data.left_));
+  hasher.Add(data.next_);
+  hasher.AddField(Bytes(reinterpret_cast<const uint8_t*>(data.state_.data()), sizeof data.state_));
+  hasher.Add(static_cast<uint64_t>(next_float_.has_value()) + 2 * static_cast<uint64_t>(next_double_.has_value()));
+  return hasher.Finish();
+}
+
 }  // namespace ingot::client

@@ -5,6 +5,8 @@
 
 #include <optional>
 
+#include "base/digest.h"
+
 namespace ingot::client {
 
 /// What the default generator of this process was: a run that ends before it has served a call gives back what it has
@@ -13,6 +15,8 @@ class GeneratorState {
  public:
   GeneratorState();
   void PutBack() const;
+  /// Another after each draw.
+  Digest Number() const;
 
  private:
   at::mt19937 engine_;

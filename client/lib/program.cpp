@@ -157,7 +157,8 @@ std::string Program::State::ExplainWeightAliases(const Weights& list) const {
   return "";
 }
 
-Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {
+Program::Program(std::unique_ptr<State> state, bool is_counted) : state_(std::move(state)) {
+  if (!is_counted) return;
   Census& census = Census::Instance();
   const MutexLock lock(census.mutex);
   census.alive.insert(this);
@@ -166,12 +167,11 @@ Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {
 Program::~Program() {
   Census& census = Census::Instance();
   const MutexLock lock(census.mutex);
-  census.alive.erase(this);
-  census.gone.Add(counts());
+  if (census.alive.erase(this) != 0) census.gone.Add(counts());
 }
 
 Result<std::shared_ptr<Program>> Program::Bind(std::shared_ptr<const LoadedArtifact> artifact,
-                                               std::vector<at::Tensor> weights, ProcessGroups groups) {
+                                               std::vector<at::Tensor> weights, ProcessGroups groups, bool is_counted) {
   TRY_ASSIGN(PlanImage plan, PlanImage::Make(std::move(artifact), std::move(groups)));
   const auto bound = std::make_shared<const Weights>(std::move(weights));
   auto state = std::make_unique<State>(std::make_shared<const PlanImage>(std::move(plan)), bound);
@@ -183,7 +183,7 @@ Result<std::shared_ptr<Program>> Program::Bind(std::shared_ptr<const LoadedArtif
   std::string why = state->weight_rules.Explain(pointers.data(), pointers.size(), &no_symbols);
   if (why.empty()) why = state->ExplainWeightAliases(list);
   if (!why.empty()) return Error(Code::kIncompatible, std::move(why));
-  return std::shared_ptr<Program>(new Program(std::move(state)));
+  return std::shared_ptr<Program>(new Program(std::move(state), is_counted));
 }
 
 Status Program::SetWeight(size_t index, at::Tensor weight) {

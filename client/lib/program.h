@@ -38,8 +38,10 @@ class Program {
   /// `weights` in manifest order. kIncompatible names the first weight that does not fit.
   /// `groups`: the process groups it communicates in, by slot. One that is destroyed or replaced
   /// later ends the program: Run() gives kWeightChanged from then on.
+  /// `is_counted` false: what it runs is no call of the user's, and no part of TotalCounts().
   static Result<std::shared_ptr<Program>> Bind(std::shared_ptr<const LoadedArtifact> artifact,
-                                               std::vector<at::Tensor> weights, ProcessGroups groups = {});
+                                               std::vector<at::Tensor> weights, ProcessGroups groups = {},
+                                               bool is_counted = true);
   ~Program();
 
   /// Replaces weight `index` (a parameter that was assigned anew); kIncompatible as Bind.
@@ -74,7 +76,7 @@ class Program {
 
  private:
   struct State;
-  explicit Program(std::unique_ptr<State> state);
+  Program(std::unique_ptr<State> state, bool is_counted);
   std::unique_ptr<State> state_;
 };
 

@@ -83,6 +83,17 @@ py::dict VariantDict(const proto::VariantT& variant, py::object record, proto::U
   out["proven"] = proven;
   out["range"] = variant.range;
   out["fixed"] = variant.fixed;
+  out["symbol_count"] = variant.symbol_count;
+  py::list agreed;
+  for (const auto& one : variant.agreed) {
+    py::dict comparison;
+    comparison["when"] = one->when;
+    comparison["build"] = one->build;
+    comparison["sizes"] = one->sizes;
+    comparison["why_not"] = one->why_not;
+    agreed.append(comparison);
+  }
+  out["agreed"] = agreed;
   return out;
 }
 

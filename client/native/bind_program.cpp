@@ -7,6 +7,7 @@
 
 #include "base/cache_lines.h"
 #include "client/lib/program.h"
+#include "client/native/agreed_sizes.h"
 #include "client/native/bindings.h"
 #include "client/native/tensor_facts.h"
 #include "client/native/without_gil.h"
@@ -216,6 +217,13 @@ std::string GuardsText(const LoadedArtifact& artifact) {
 }  // namespace
 
 void BindProgram(py::module_& m) {
+  py::class_<AgreedSizes, std::shared_ptr<AgreedSizes>>(m, "AgreedSizes", "Sizes for which eager gave the same.")
+      .def(py::init<size_t>(), py::arg("symbol_count"))
+      .def("add", [](AgreedSizes& a, const std::vector<int64_t>& symbols) { a.Add(symbols); })
+      .def("merge", &AgreedSizes::Merge)
+      .def("hold", [](const AgreedSizes& a, const std::vector<int64_t>& symbols) { return a.Hold(symbols); })
+      .def("set_awaited", &AgreedSizes::set_awaited)
+      .def_static("kind_of", [](int64_t size) { return AgreedSizes::NameOf(AgreedSizes::KindOf(size)); });
   py::class_<LoadedArtifact, std::shared_ptr<LoadedArtifact>>(m, "Artifact")
       .def("bytes",
            [](const LoadedArtifact& a) {
@@ -233,11 +241,13 @@ void BindProgram(py::module_& m) {
   py::class_<Program, std::shared_ptr<Program>>(m, "Program")
       .def_static(
           "bind",
-          [](std::shared_ptr<LoadedArtifact> artifact, const py::list& weights, std::vector<std::string> groups) {
+          [](std::shared_ptr<LoadedArtifact> artifact, const py::list& weights, std::vector<std::string> groups,
+             bool counted) {
             ProcessGroups found = Unwrap(ProcessGroups::Find(std::move(groups)));
-            return Unwrap(Program::Bind(std::move(artifact), Tensors(weights), std::move(found)));
+            return Unwrap(Program::Bind(std::move(artifact), Tensors(weights), std::move(found), counted));
           },
-          py::arg("artifact"), py::arg("weights"), py::arg("groups") = std::vector<std::string>())
+          py::arg("artifact"), py::arg("weights"), py::arg("groups") = std::vector<std::string>(),
+          py::arg("counted") = true)
       .def("groups_hold", &Program::GroupsHold)
       .def("accepts", Accepts)
       .def("explain", Explain)

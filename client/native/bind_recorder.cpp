@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "client/lib/generator_state.h"
 #include "client/native/bindings.h"
+#include "client/native/kept_memory.h"
 #include "client/native/meta_results.h"
 #include "client/native/moving_numbers.h"
 #include "client/native/observer.h"
@@ -102,10 +104,28 @@ void NoteSizes(Recorder& recorder, Observer& observer) {
   observer.sizes().End();
 }
 
+void BindKeptMemory(py::module_& m) {
+  py::class_<KeptMemory, std::shared_ptr<KeptMemory>>(m, "KeptMemory", "Copies of what tensors hold.")
+      .def(py::init<size_t>(), py::arg("bytes_max"))
+      .def("keep_before", &KeptMemory::KeepBefore, py::arg("tensor"))
+      .def("is_written", &KeptMemory::IsWritten, py::arg("tensor"))
+      .def("before", &KeptMemory::Before, py::arg("tensors"), "None beyond the limit.")
+      .def("now", &KeptMemory::Now, py::arg("tensors"), "None beyond the limit.")
+      .def_property_readonly("bytes", &KeptMemory::bytes)
+      .def_property_readonly("is_over", &KeptMemory::is_over);
+  m.def(
+      "generator_number", [] { return GeneratorState().Number().ToHex(); },
+      "Another after each number drawn from the default generator.");
+  m.def(
+      "mark_of", [](const std::vector<at::Tensor>& tensors) { return MarkOf(tensors).ToHex(); }, py::arg("tensors"),
+      "Changes with what is in the tensors' memory, as far as versions and a few places tell.");
+}
+
 }  // namespace
 
 void BindRecorder(py::module_& m) {
   Recorder::Prepare();
+  BindKeptMemory(m);
   m.def("in_meta_kernel", &MetaKernels::IsAsking,
         "Whether this thread runs a meta kernel for a deferred recording; its Python code is PyTorch's.");
   m.def("register_kernel", [](const std::string& op, const std::string& library, const std::string& symbol) {
@@ -127,6 +147,13 @@ void BindRecorder(py::module_& m) {
                on_value();
              });
            })
+      .def(
+          "keep_before_writes",
+          [](Recorder& recorder, std::shared_ptr<KeptMemory> memory) {
+            recorder.TellOfWrites(
+                [memory = std::move(memory)](const at::Tensor& tensor) { memory->KeepBefore(tensor); });
+          },
+          py::arg("memory"), "Before the run: what is written and was there before is kept.")
       .def("start", &Recorder::Start)
       .def("stop", &Recorder::Stop)
       .def("complete_if_kept", &Recorder::CompleteIfKept)
@@ -162,7 +189,9 @@ void BindRecorder(py::module_& m) {
            "After the run: a tensor whose last size is the integer in every call, or None where it is the same in all.")
       .def("note_sizes", &NoteSizes, py::arg("observer"),
            "After the run, before finish(): what the observer has followed.")
-      .def_property_readonly("step_count", &Recorder::step_count);
+      .def_property_readonly("step_count", &Recorder::step_count)
+      .def_property_readonly("makes_uninitialized", &Recorder::MakesUninitialized,
+                             "Whether an operator gave memory as it was.");
   py::class_<MovingNumbers>(m, "MovingNumbers", "Numbers of the program's state that its calls change.")
       .def(py::init<>())
       .def(

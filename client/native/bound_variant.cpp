@@ -172,6 +172,7 @@ std::shared_ptr<BoundVariant> BoundVariant::Of(PyObject* dict) {
   auto range = guards::Ranges::Parse(parts["range"].cast<std::string>());
   if (!range) throw std::invalid_argument(range.error().message());
   variant->set_range(std::move(range).value());
+  variant->set_agreed(parts["agreed"].cast<std::shared_ptr<AgreedSizes>>());
   variant->set_verifiable(parts["verifiable"].cast<bool>());
   variant->set_number(parts["number"].cast<int64_t>());
   return variant;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/lib/program.h"
+#include "client/native/agreed_sizes.h"
 #include "client/native/guard_policy.h"
 #include "client/native/object_path.h"
 #include "client/native/output_tree.h"
@@ -59,6 +60,7 @@ class BoundVariant {
   /// By which other ranks know the same code (Agreement); 0: they do not.
   void set_number(int64_t number) { number_ = number; }
   int64_t number() const { return number_; }
+  void set_agreed(std::shared_ptr<const AgreedSizes> agreed) { agreed_ = std::move(agreed); }
   void set_verifiable(bool verifiable) { verifiable_ = verifiable; }
 
   void set_policy(GuardPolicy policy) { policy_ = policy; }
@@ -76,6 +78,8 @@ class BoundVariant {
   bool Fetch(const std::vector<PyObject*>& objects, RunInputs& inputs) const;
   /// A template runs only sizes that a recording has proved, or that lie in its proved ranges.
   bool IsProven(const int64_t* symbols, size_t count) const;
+  /// Whether calls of these sizes need not be eager's until native code has been held against them.
+  bool LetsPass(const int64_t* symbols, size_t count) const { return agreed_->LetsPass(symbols, count); }
   /// Whether a weight requires grad and eager would track it in the mode in which this was recorded.
   bool AnyWeightIsTracked() const;
   /// What this runs, eager runs without gradients whatever the caller's mode.
@@ -105,6 +109,7 @@ class BoundVariant {
   std::vector<at::Tensor> weights_;
   std::vector<int64_t> untracked_;            ///< ascending
   std::vector<std::vector<int64_t>> proven_;  ///< sorted
+  std::shared_ptr<const AgreedSizes> agreed_;
   guards::Ranges range_;                      ///< empty: only what is in proven_
   GuardPolicy policy_;
   bool makes_inference_ = false;

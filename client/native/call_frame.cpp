@@ -45,8 +45,7 @@ RunOutcome CallFrame::Run(BoundVariant& variant, bool check_values, Ballot* ball
   return variant.program().Run(inputs, count, outputs_, why_, check_values, consent);
 }
 
-PyObject* CallFrame::Serve(VariantTable::Variants& variants, std::string& reason, std::shared_ptr<Program>* verified,
-                           Ballot* ballot) {
+PyObject* CallFrame::Serve(VariantTable::Variants& variants, std::string& reason, Withheld& withheld, Ballot* ballot) {
   int64_t symbols[kSymbolsMax];
   // Looking everything up again helps where no variant fits this state; one that fits and lacks the
   // size wants a recording.
@@ -92,11 +91,17 @@ PyObject* CallFrame::Serve(VariantTable::Variants& variants, std::string& reason
       reason = "unsupported:requires-grad";
       return nullptr;
     }
-    if (verified != nullptr && variant->verifiable()) {
-      *verified = variant->shared_program();
+    const bool is_agreed = variant->LetsPass(symbols, program.symbol_count());
+    if (!is_agreed && ballot != nullptr) [[unlikely]] {  // Nobody else can be asked to run it once more.
+      reason = "ranks";
       return nullptr;
     }
-    if (verified != nullptr) Counters().verify_skipped.fetch_add(1, std::memory_order_relaxed);
+    if (!is_agreed || (withheld.is_turn && variant->verifiable())) [[unlikely]] {
+      withheld.program = variant->shared_program();
+      withheld.is_verified = is_agreed;
+      return nullptr;
+    }
+    if (withheld.is_turn) Counters().verify_skipped.fetch_add(1, std::memory_order_relaxed);
     std::optional<at::NoGradGuard> without_gradients;
     std::optional<c10::InferenceMode> in_inference;
     if (variant->makes_inference()) {

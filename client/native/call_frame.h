@@ -18,12 +18,17 @@ namespace ingot::client {
 /// runs lasts long.
 class CallFrame {
  public:
+  /// What is said of a call that a program could serve and that is eager's all the same.
+  struct Withheld {
+    bool is_turn = false;              ///< to be verified
+    std::shared_ptr<Program> program;  ///< that would have served it; null: it is not withheld
+    bool is_verified = false;          ///< it is the call's turn; else its sizes have not been compared with eager
+  };
+
   /// Runs the first variant that takes the arguments, and brings it to the front. Null without a Python error: nothing
-  /// could serve, and `reason` says why; or it is this call's turn to be verified, and `verified` is set to the program
-  /// that would have served it. No turn: `verified` is null. `ballot`: by which other ranks consent to each run, or
-  /// null.
-  PyObject* Serve(VariantTable::Variants& variants, std::string& reason, std::shared_ptr<Program>* verified,
-                  Ballot* ballot);
+  /// could serve, and `reason` says why; or the call is `withheld`. `ballot`: by which other ranks consent to each run,
+  /// or null.
+  PyObject* Serve(VariantTable::Variants& variants, std::string& reason, Withheld& withheld, Ballot* ballot);
 
   /// Of the call, once it is taken apart.
   Arguments arguments;

@@ -71,9 +71,10 @@ PyObject* CallMiss(CallSite* self, const std::string& reason, PyObject* const* a
   return result;
 }
 
-/// Answers a call natively and eagerly: `owner._verify(program, args, kwargs)`.
-PyObject* CallVerify(CallSite* self, const std::shared_ptr<Program>& program, PyObject* const* args, size_t count,
-                     PyObject* kwnames) {
+/// Answers a call eagerly and holds the program against that: `owner._verify(program, args, kwargs)`, or, where its
+/// sizes are waited for, `owner._agree(...)`.
+PyObject* CallWithheld(CallSite* self, const CallFrame::Withheld& withheld, PyObject* const* args, size_t count,
+                       PyObject* kwnames) {
   namespace py = pybind11;
   py::tuple positional(count);
   for (size_t i = 0; i < count; ++i) positional[i] = py::reinterpret_borrow<py::object>(args[i]);
@@ -82,8 +83,8 @@ PyObject* CallVerify(CallSite* self, const std::shared_ptr<Program>& program, Py
   for (Py_ssize_t i = 0; i < named; ++i) {
     keywords[py::handle(PyTuple_GET_ITEM(kwnames, i))] = py::handle(args[count + i]);
   }
-  return PyObject_CallMethod(self->owner, "_verify", "(OOO)", py::cast(program).ptr(), positional.ptr(),
-                             keywords.ptr());
+  return PyObject_CallMethod(self->owner, withheld.is_verified ? "_verify" : "_agree", "(OOO)",
+                             py::cast(withheld.program).ptr(), positional.ptr(), keywords.ptr());
 }
 
 /// While an outer function is being recorded or traced (or any mode watches the dispatcher), the
@@ -114,13 +115,12 @@ PyObject* Attempt(CallSite* self, CallFrame& frame, PyObject* const* args, size_
     retries->Note(false);
     return nullptr;
   }
-  std::shared_ptr<Program> verified;
-  const bool verifies = ballot == nullptr && self->VerifiesNext();
-  PyObject* result = frame.Serve(*variants, reason, verifies ? &verified : nullptr, ballot);
+  CallFrame::Withheld withheld{.is_turn = ballot == nullptr && self->VerifiesNext()};
+  PyObject* result = frame.Serve(*variants, reason, withheld, ballot);
   // Looked for again: another thread may have emptied the table meanwhile.
   if (Retries* retries = RetriesOf(self, frame.arguments.shape)) retries->Note(result != nullptr);
-  if (result != nullptr || verified != nullptr) ++self->served;
-  return verified != nullptr ? CallVerify(self, verified, args, count, kwnames) : result;
+  if (result != nullptr || withheld.is_verified) ++self->served;
+  return withheld.program != nullptr ? CallWithheld(self, withheld, args, count, kwnames) : result;
 }
 
 PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {

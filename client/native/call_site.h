@@ -12,9 +12,9 @@ namespace ingot::client {
 ///
 /// A call takes its arguments apart (arguments.h), finds the variants of their shape, and runs the
 /// first whose identity checks and guards hold; anything else goes to `owner._miss`, and every n-th
-/// call that could run natively to `owner._verify` where that was asked for. Attributes
-/// it does not have are looked up on the wrapped target, then among the owner's verbs. Returns 0, or
-/// -1 with a Python error set.
+/// call that could run natively to `owner._verify` where that was asked for, and those whose sizes are to be compared
+/// with eager first to `owner._agree`. Attributes it does not have are looked up on the wrapped target, then among the
+/// owner's verbs. Returns 0, or -1 with a Python error set.
 int AddCallSiteType(PyObject* module);
 PyTypeObject* CallSiteType();
 

@@ -63,6 +63,7 @@ struct Recorder::State {
   std::optional<Refusal> refusal;
   std::optional<DeferredRun> deferred;
   std::function<void()> on_value;  ///< a survey's
+  std::function<void(const at::Tensor&)> on_write;
   std::vector<std::pair<uint32_t, std::string>> inputs;
   std::vector<uint32_t> weights;
   std::optional<SizeNotes> sizes;
@@ -171,6 +172,9 @@ void Recorder::State::Note(const c10::OperatorHandle& op, c10::DispatchKeySet be
     op.redispatchBoxed(below, stack);
     return;
   }
+  for (size_t i = 0; on_write && i < step.written.size(); ++i) {
+    if (!writer.tensors().IsStorageOfStep(step.written[i].first)) on_write(step.written[i].first);
+  }
   const Clock::time_point start = Clock::now();
   try {
     const OpenOperator open;
@@ -239,6 +243,8 @@ void Recorder::Stop() {
   c10::impl::tls_set_dispatch_key_included(kModeKey, false);
   active.reset();
 }
+
+void Recorder::TellOfWrites(std::function<void(const at::Tensor&)> on_write) { state_->on_write = std::move(on_write); }
 
 void Recorder::Survey(std::function<void()> on_value) { state_->on_value = std::move(on_value); }
 
@@ -312,6 +318,12 @@ const IntLog& Recorder::int_log() const { return state_->writer.int_log(); }
 void Recorder::NoteSizes(SizeNotes notes) { state_->sizes = std::move(notes); }
 
 size_t Recorder::step_count() const { return state_->writer.steps().size(); }
+
+bool Recorder::MakesUninitialized() const {
+  return std::ranges::any_of(int_log().steps, [](const std::string* name) {
+    return name->starts_with("aten::empty") || name->starts_with("aten::new_empty");
+  });
+}
 
 std::vector<Foreign> Recorder::Foreigns() const {
   const TensorTable& tensors = state_->writer.tensors();

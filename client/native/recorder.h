@@ -74,6 +74,9 @@ class Recorder {
   /// `alias` is what `tensor.detach()` is, made behind the dispatcher's back: notes it as that.
   void NoteAlias(const at::Tensor& tensor, const at::Tensor& alias);
 
+  /// Before Start(): told of each tensor that no step of the recording made, right before an operator writes it. Called
+  /// as the operator is, with or without the GIL.
+  void TellOfWrites(std::function<void(const at::Tensor&)> on_write);
   /// After Stop(), deferred, when the results are dropped: computes what was put off if somebody still holds a
   /// tensor of it (a cache that the function fills). False when nobody does.
   bool CompleteIfKept();
@@ -116,6 +119,8 @@ class Recorder {
   /// Identities of the process groups that steps communicate in, by the slot they name.
   const std::vector<std::string>& Groups() const;
   size_t step_count() const;
+  /// Whether a step gives memory as it was (aten::empty).
+  bool MakesUninitialized() const;
   /// The integers operators were called with so far; lives as long as the recorder.
   const IntLog& int_log() const;
   /// What the run did with sizes, before Finish().

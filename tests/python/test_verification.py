@@ -228,11 +228,11 @@ def test_tolerances_follow_the_dtype():
     x = torch.linspace(-4, 4, 64)
     for dtype, good, bad in ((torch.float32, 1e-6, 1e-2), (torch.float64, 1e-9, 1e-3), (torch.bfloat16, 1e-2, 2.0),
                              (torch.float16, 1e-3, 0.2), (torch.complex64, 1e-6, 1e-2)):
-        tolerance = verification._TOLERANCE[dtype]
+        tolerance = verification.TOLERANCE[dtype]
         expected = x.to(dtype)
         assert verification.compare(expected, (x + good).to(dtype), tolerance) is None, dtype
         assert "differs by up to" in verification.compare(expected, (x + bad).to(dtype), tolerance), dtype
-    loose = verification._TOLERANCE[torch.float32]
+    loose = verification.TOLERANCE[torch.float32]
     numbers = torch.tensor([1, 2, 3])
     assert verification.compare(numbers, numbers.clone(), loose) is None
     assert verification.compare(numbers, numbers + 1, loose) == "differs in 3 of 3 elements"

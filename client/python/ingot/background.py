@@ -21,12 +21,15 @@ log = logging.getLogger("ingot")
 _SECONDS_MAX = 10.0
 
 
-class Runner(typing.Protocol):
-    """Whose job it is: the recordings of one call site (compiles.py)."""
+_Piece = typing.TypeVar("_Piece", contravariant=True)
 
-    def run(self, job: Job) -> None: ...
 
-    def end(self, job: Job) -> None: ...
+class Runner(typing.Protocol[_Piece]):
+    """Whose work it is: the recordings of one call site (compiles.py), or a call to be compared (comparisons.py)."""
+
+    def run(self, job: _Piece, /) -> None: ...
+
+    def end(self, job: _Piece, /) -> None: ...
 
 
 @contextlib.contextmanager
@@ -60,12 +63,12 @@ class _Line:
 
     def begin(self) -> None:
         """Empty, without a thread: at the start, and in a child process."""
-        self._queue: "queue.SimpleQueue[tuple[contextvars.Context, Runner, Job]]" = queue.SimpleQueue()
+        self._queue: "queue.SimpleQueue[tuple[contextvars.Context, Runner[typing.Any], typing.Any]]" = queue.SimpleQueue()
         self._has_thread = self.is_over = False
-        self._in_work: "tuple[Runner, Job] | None" = None
+        self._in_work: "tuple[Runner[typing.Any], typing.Any] | None" = None
         self._lock = threading.Lock()
 
-    def add(self, runner: Runner, job: Job) -> None:
+    def add(self, runner: "Runner[_Piece]", job: "_Piece") -> None:
         with self._lock:
             if self.is_over:
                 return runner.end(job)
@@ -107,10 +110,16 @@ class _Line:
 _recordings = _Line("ingot-compile")
 # What is served already can wait, and must not keep back what is not.
 _gears = _Line("ingot-gears")
+_compared = _Line("ingot-compare")
 
 
-def submit(runner: Runner, job: Job) -> None:
+def submit(runner: "Runner[Job]", job: Job) -> None:
     (_gears if job.gears else _recordings).add(runner, job)
+
+
+def compare(runner: "Runner[_Piece]", call: "_Piece") -> None:
+    """Beside compiles, which may take seconds."""
+    _compared.add(runner, call)
 
 
 def thread(work: "typing.Callable[[], None]", name: str) -> threading.Thread:
@@ -130,14 +139,14 @@ def end() -> None:
     """The process is about to end: what is under way stays undone, and what is submitted from now on as well."""
     if not _native.end_background(_SECONDS_MAX):
         log.debug("a background thread still runs Python after %s s", _SECONDS_MAX)
-    _recordings.end()
-    _gears.end()
+    for line in (_recordings, _gears, _compared):
+        line.end()
 
 
 def _forked() -> None:
     _native.forget_background()
-    _recordings.begin()
-    _gears.begin()
+    for line in (_recordings, _gears, _compared):
+        line.begin()
 
 
 os.register_at_fork(after_in_child=_forked)

@@ -7,7 +7,7 @@ import typing
 
 import torch
 
-from ingot import _native, dependencies, effects, errors, groups, kinds, memories, paths, tree
+from ingot import _native, agreed, dependencies, effects, errors, groups, kinds, memories, paths, tree
 
 
 _BOUND_IN_VAIN_MAX = 4
@@ -45,6 +45,7 @@ class Variant:
         self.proven: "list[tuple[int, ...]]" = [tuple(symbols) for symbols in reply["proven"]]
         self.signature: "dict[str, typing.Any]" = json.loads(reply["signature"])
         self.raw_signature: bytes = reply["signature"]
+        self.agreed = agreed.Agreed(self.artifact_digest, reply["symbol_count"], reply["agreed"])
         self.record: typing.Any = reply["dependencies"]
         self.program: typing.Any = None
         self.holds = True
@@ -192,7 +193,8 @@ class Variant:
                 "weights": self._weights, "untracked": self.signature.get("untracked", []),
                 "makes_inference": self.signature.get("makes_inference", False), "proven": self.proven_here(),
                 "range": self.range if self._gears is None else "",
-                "guards": guards, "heavy": provenance["aten_steps"] + provenance["product_steps"] > 0, "verifiable": self._is_verifiable(), "number": self._number()}
+                "guards": guards, "heavy": provenance["aten_steps"] + provenance["product_steps"] > 0, "verifiable": self._is_verifiable(),
+                "agreed": self.agreed.sizes, "number": self._number()}
 
 
 def _weight(path: paths.Path, roots: paths.Roots) -> torch.Tensor:

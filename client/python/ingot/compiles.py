@@ -162,6 +162,7 @@ class Compiles:
         if not job.gears:
             with self._engine._lock:
                 job.shape.end(job.sizes)
+                job.shape.eager_calls = []
                 self._engine.site._set_waiting(job.shape.key, False)
         with self._lock:
             self._under_way = [j for j in self._under_way if j is not job]  # It holds the arguments of its call.
@@ -214,13 +215,19 @@ class Compiles:
     def _settle(self, sibling: Job) -> None:
         """Sends a recording that went along with another, unless what came back serves it: it may be a template of others."""
         with self._engine._lock:
-            is_served = self._engine._serving.is_served(sibling.call)
-        self.end(sibling) if is_served else self._send(sibling)
+            variant = self._engine._serving.server_of(sibling.call)
+        if variant is None:
+            return self._send(sibling)
+        self._engine._comparisons.hold(variant, sibling)
+        self.end(sibling)
 
     def _accept(self, job: Job, reply: "dict[str, typing.Any]") -> None:
         engine = self._engine
         variant = binding.Variant(reply["variant"])
+        engine._comparisons.await_if_required(variant)
         if variant.artifact_digest in verification.quarantined:  # The daemon could not be told.
+            return engine._retire(job.shape, verification.quarantined[variant.artifact_digest])
+        if not engine._comparisons.hold(variant, job):
             return engine._retire(job.shape, verification.quarantined[variant.artifact_digest])
         is_for_a_call = not job.is_deferred and not job.gears
         if is_for_a_call:

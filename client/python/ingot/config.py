@@ -95,6 +95,14 @@ class Config(Settings):
     and structure of the arguments, which objects are passed, grad mode. ``stats()`` counts what was left out."""
     verify: str = ""
     """``sample:N``: every N-th native call of a call site runs eagerly as well and is compared (INGOT_VERIFY)."""
+    agree: str = "once"
+    """``once``: native code is run once on copies of the call that it was recorded from, before it serves any, and held against
+    what eager answered; what no process here has recorded is served on the compiler's proof. ``require``: calls are eager until
+    code has been compared at sizes of their kind; what cannot be compared is never served. ``off``: neither. See docs/agreed.md."""
+    agree_bytes_max: int = 256 << 20
+    """Memory for copies of calls that have not been compared yet, of all call sites together; what needs more is not compared."""
+    agree_captures_max: int = 4
+    """Calls whose answers differed that are kept in the store's directory, the newest."""
     require_cached: bool = False
     """A call that would have to compile raises NotFound instead (INGOT_REQUIRE_CACHED=1)."""
     connect_ms_max: int = 2000
@@ -236,7 +244,7 @@ def _sample_of(verify: typing.Any) -> int:
 
 _CHOICES = {"capture": ("record", "export"), "numerics": ("fused", "eager"),
             "on_miss": ("compile", "eager", "error", "pad"), "on_unsupported": ("eager", "error"),
-            "opaque": ("warn", "trust", "trace")}
+            "opaque": ("warn", "trust", "trace"), "agree": ("once", "require", "off")}
 
 
 def _is_policy(value: typing.Any) -> bool:

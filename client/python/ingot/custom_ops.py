@@ -11,6 +11,8 @@ import torch
 
 from ingot import _native, kernels
 
+REGISTERED = "a registered kernel"
+
 
 def is_python(op: str) -> bool:
     """Whether Python code implements an operator ``pkg::name.overload``, which may do more than compute."""
@@ -26,7 +28,7 @@ def digest(op: str) -> "tuple[str, str] | None":
     name = op.partition(".")[0]
     registered_kernel = kernels.digest_of(op) or kernels.digest_of(name)
     if registered_kernel:
-        return str(_native.digest_text(registered_kernel)), "a registered kernel"
+        return str(_native.digest_text(registered_kernel)), REGISTERED
     python = python_kernels(name)
     if python:
         found, text, opaque = _native.digest_value(python)

@@ -14,7 +14,7 @@ import weakref
 
 import torch
 
-from ingot import (_native, ahead, background, binding, calls, collectives, compiles, counters, daemon, errors, gears, groups,
+from ingot import (_native, ahead, background, binding, calls, collectives, comparisons, compiles, counters, daemon, errors, gears, groups,
                    keys, lookups, miss, padding, parts, paths, profiling, recordings, refusals, report, serving, signatures, splitting, verification)
 from ingot import config as configuration
 from ingot.config import Config
@@ -43,6 +43,7 @@ class Engine:
         self._lock = threading.RLock()
         self._compiles, self._refusals = compiles.Compiles(self), refusals.Refusals(self)
         self._lookups, self._recordings, self._serving = lookups.Lookups(self), recordings.Recordings(self), serving.Serving(self)
+        self._comparisons = comparisons.Comparisons(self)
         self._is_part = False
         self._parts: "weakref.WeakSet[Engine]" = weakref.WeakSet()
         """Of the modules that it calls, where it is no one graph."""
@@ -98,7 +99,7 @@ class Engine:
         if known and self._waits(self._shapes[number], name, call):
             counters.add("pending_calls")
             self._set_waiting(self._shapes[number], name, call)
-            return self.target(*args, **kwargs)
+            return self._comparisons.run_eagerly(self._shapes[number], call)
         may_rest = self.config.on_unsupported != "error" and not self.config.require_cached  # Those want no eager answer.
         rebinding = self._shapes[number].rebinding if known and may_rest and name in ("stale", "objects") else None
         if rebinding is not None and rebinding.is_eager_turn():
@@ -205,17 +206,21 @@ class Engine:
         check = verification.Check(self.target, variant, self._serving.inputs(variant, call), call)
         result = check.run()
         if check.difference is not None:
+            counters.add("verify_failures")
             self._quarantine(variant, check.difference)
         return result
 
-    def _quarantine(self, variant: binding.Variant, difference: str) -> None:
-        counters.add("verify_failures")
+    def _agree(self, program: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
+        """The eager answer of a call whose like this program serves once it has been held against it."""
+        return self._comparisons.answer(program, args, kwargs)
+
+    def _quarantine(self, variant: binding.Variant, difference: str, where: str = "") -> None:
         why = f"{self.name}: {difference}"
         verification.quarantined[variant.artifact_digest] = why
         for engine in list(_live):
             engine._drop(variant.artifact_digest)
         self._refusals.warn_once(f"quarantine-{variant.artifact_digest}", f"{why}; artifact {variant.artifact_digest[:12]} is in quarantine, eager "
-                        "answers (`ingot retry` lifts it)")
+                        f"answers (`ingot retry` lifts it){where}")
         self._refusals.warned.update(("daemon-internal", "retired"))  # What follows from it when the same graph is recorded again.
         try:
             query = json.dumps({"artifact": variant.artifact_digest, "why": why})
@@ -297,7 +302,7 @@ class Engine:
         if shape.state(sizes) is not State.LOOKING or self._awaits(shape, call):
             counters.add("pending_calls")
             self._set_waiting(shape, reason, call)
-            return self.target(*call.args, **call.kwargs)
+            return self._comparisons.run_eagerly(shape, call)
         # Of those whose state has gone, it may return.
         has_room = len(shape.entry.usable()) < self.config.variants_max and len(shape.entry.variants) < 4 * self.config.variants_max
         if not has_room and reason != "unproven":
@@ -378,7 +383,7 @@ class Engine:
         """Blocks until every compile under way has been installed or has failed; False on timeout (seconds), or as soon as the
         daemon expects a compile to be done long after that."""
         ends = None if timeout is None else time.monotonic() + timeout
-        return self._compiles.wait(timeout) and all(part.wait(None if ends is None else max(0.0, ends - time.monotonic()))
+        return self._compiles.wait(timeout) and self._comparisons.wait(ends) and all(part.wait(None if ends is None else max(0.0, ends - time.monotonic()))
                                                     for part in self._all_parts())
 
     def prepare(self, *args: typing.Any, **kwargs: typing.Any) -> None:
@@ -498,6 +503,7 @@ def _forked() -> None:
     """A child process has none of the threads that held locks or worked on recordings."""
     for engine in list(_live):
         engine._lock, engine._compiles = threading.RLock(), compiles.Compiles(engine)
+        engine._comparisons = comparisons.Comparisons(engine)
         engine._apart.forget_locks()
         for shape in engine._shapes.values():
             shape.forget_what_is_under_way()

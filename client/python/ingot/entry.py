@@ -6,8 +6,9 @@ import enum
 import os
 import threading
 import typing
+import weakref
 
-from ingot import binding, calls, exporting, gears, keys, parts, paths, rebinding, recording
+from ingot import binding, calls, exporting, gears, kept, keys, parts, paths, rebinding, recording
 
 
 _REFUSED_PROOFS_MAX = 3
@@ -97,6 +98,12 @@ class Shape:
         """Of what has come of the recordings sent, newest last: the calls that it serves, and how many it had served by then."""
         self.shares_sizes = True
         """Whether a recording made here is expected to serve other sizes as well; what came back last says so."""
+        self.kept: "weakref.ref[kept.Kept] | None" = None
+        """Of the call that was recorded last, until it has been compared."""
+        self.kinds_kept: "set[tuple[str, ...]]" = set()
+        """The kinds of sizes of calls that were kept."""
+        self.eager_calls: "list[kept.Kept]" = []
+        """Other calls that eager has answered since, and that have not been compared."""
         self.specialized: "set[str]" = set()
         """Graphs for whose gears code has been asked for."""
 
@@ -226,6 +233,8 @@ class Job(typing.NamedTuple):
     """Asks for code of its own for these values of the symbols, of the template that serves the recording already."""
     since: float = 0.0
     """When it was submitted, of ``time.monotonic``."""
+    kept: "kept.Kept | kept.NotCompared | None" = None
+    """What native code is to be held against, or why it cannot be; None: nobody asks for that."""
 
     def name(self) -> str:
         """A name for the daemon, which says under it how far the compile is."""

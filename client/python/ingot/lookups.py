@@ -68,6 +68,8 @@ class Lookups:
         engine = self._engine
         began = time.perf_counter()
         found = [binding.Variant(reply) for reply in variants]
+        for variant in found:
+            engine._comparisons.await_if_required(variant)
         entry.variants = [v for v in found if v.artifact_digest not in verification.quarantined]
         for variant, mismatch in entry.check(paths.Roots(engine.target, call.objects)):
             why = mismatch

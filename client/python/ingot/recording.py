@@ -34,6 +34,11 @@ class Captured:
         return any(used == place or used.startswith(place + "[") for used in self._places for place in places)
 
     @property
+    def unrepeatable(self) -> "list[str]":
+        """Operators that ran and may do more than compute; kernels that the program has registered do not."""
+        return [where for kind, where, _, text in self._operators if (kind, text) != ("custom_op", custom_ops.REGISTERED)]
+
+    @property
     def opaque(self) -> "list[str]":
         """What it depended on and nobody can tell apart."""
         return [where for kind, where, _, _ in self._operators if kind == "opaque"]
@@ -112,8 +117,13 @@ class Recording:
         self._own: "dict[calls.Argument, int | float]" = {}
         """What stands for the numbers of arguments that are inputs."""
         self._inputs: "list[paths.Path | None]" = []
-        self._declared: "list[torch.Tensor]" = []   # the tensors of _inputs
-        self._weights: "list[torch.Tensor]" = []
+        self.declared: "list[torch.Tensor]" = []
+        """Its inputs: the call's tensors, and those that calls fetch."""
+        self.weights: "list[torch.Tensor]" = []
+        self.leaves: "list[torch.Tensor]" = []
+        """The tensors of its results and of what it stored, where it is kept."""
+        self._is_kept = False
+        self.signature = b""
         self._writes_weights = False
         self._given_back: typing.Any = None
         self.observer = self._observe()
@@ -133,7 +143,7 @@ class Recording:
         for tensor, name in zip(call.tensors, call.names):
             recorder.declare_input(tensor, name)
             self._inputs.append(None)
-            self._declared.append(tensor)
+            self.declared.append(tensor)
         for name, identity in groups.live().items():
             recorder.declare_group(name, identity)
         if self._follows_sizes:
@@ -182,7 +192,7 @@ class Recording:
         aliased = next((path for path in map(self.observer.path_of, self._call.tensors) if path), None)
         if aliased is not None:
             raise Refused("aliased-input", f"an argument is also {paths.to_text(aliased)}")
-        encoder = tree.Encoder(self.observer.path_of, self._declared, self.observer.is_argument, self._measured)
+        encoder = tree.Encoder(self.observer.path_of, self.declared, self.observer.is_argument, self._measured)
         try:
             spec = encoder.encode(result)
         except errors.Unsupported as e:
@@ -199,16 +209,18 @@ class Recording:
             self._recorder.note_output(leaf)
         numbers = self._bind_moving_numbers()
         weights = self._bind_foreigns()
-        fetched: "list[typing.Any]" = [tensor for path, tensor in zip(self._inputs, self._declared) if path is not None]
+        fetched: "list[typing.Any]" = [tensor for path, tensor in zip(self._inputs, self.declared) if path is not None]
         self.observer.set_fetched(fetched + numbers, self._moving)
-        overlaps = memories.overlaps(self._weights) if self._writes_weights else []
+        overlaps = memories.overlaps(self.weights) if self._writes_weights else []
         # Used in a no_grad of the function's own, or the recorder had refused them.
-        untracked = [i for i, weight in enumerate(self._weights) if weight.requires_grad] if torch.is_grad_enabled() else []
-        encoder.found_in_arguments(self._declared)
-        owners = [*self._declared, *self._weights]
+        untracked = [i for i, weight in enumerate(self.weights) if weight.requires_grad] if torch.is_grad_enabled() else []
+        encoder.found_in_arguments(self.declared)
+        owners = [*self.declared, *self.weights]
         encoder.find_links(owners)
         makes_inference = _makes_inference(results, owners)
         self._recorder.note_sizes(self.observer)
+        if self._is_kept:  # Whether somebody holds what a deferred run has made decides what becomes of it.
+            self.leaves = list(encoder.leaves)
         try:
             recording = self._recorder.finish(self._name, encoder.leaves)
         except RuntimeError as e:
@@ -223,9 +235,25 @@ class Recording:
                      "leaves": len(encoder.leaves), "groups": self._recorder.groups,
                      **({"overlaps": overlaps} if overlaps else {}), **({"untracked": untracked} if untracked else {}),
                      **({"makes_inference": True} if makes_inference else {})}
-        return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(),
+        self.signature = json.dumps(signature, separators=(",", ":")).encode()
+        return Captured(recording, self.signature,
                         [*weights, *(path for path in self._inputs if path is not None)], self.observer,
                         dependencies.of_operators(name for name, _ in foreign))
+
+    def keep_in(self, memory: typing.Any) -> None:
+        """Before it runs: what it writes, and was there before, is kept in a ``_native.KeptMemory``."""
+        self._is_kept = True
+        self._recorder.keep_before_writes(memory)
+
+    @property
+    def is_uninitialized(self) -> bool:
+        """Whether it has made tensors of memory as it was."""
+        return bool(self._recorder.makes_uninitialized)
+
+    @property
+    def groups(self) -> "list[str]":
+        """The process groups that it communicates in."""
+        return list(self._recorder.groups)
 
     @property
     def touched(self) -> typing.Any:
@@ -260,7 +288,7 @@ class Recording:
         for path, _, tensor in found:
             self._recorder.declare_fetched(self._recorder.note_output(tensor), paths.to_text(path))
             self._inputs.append(path)
-            self._declared.append(tensor)
+            self.declared.append(tensor)
         return [value for _, value, _ in found]
 
     def _check_refusal(self) -> None:
@@ -287,11 +315,11 @@ class Recording:
             if path is not None and self._is_call_state(path):
                 self._recorder.declare_fetched(value, paths.to_text(path))
                 self._inputs.append(path)
-                self._declared.append(tensor)
+                self.declared.append(tensor)
             elif path is not None:
                 self._recorder.declare_weight(value, paths.to_text(path))
                 weights.append(path)
-                self._weights.append(tensor)
+                self.weights.append(tensor)
                 self._writes_weights |= bool(written)
             else:
                 raise Refused("unbound-tensor", f"a tensor of sizes {list(tensor.shape)} that no path leads to"

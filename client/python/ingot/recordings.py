@@ -52,6 +52,10 @@ class Recordings:
         """The answer of a call, and what there is to compile of it."""
         began = time.perf_counter()
         run = self.prepare(call)
+        comparisons = self._engine._comparisons
+        keeper = comparisons.keeper()
+        if keeper is not None:
+            run.keep_in(keeper.memory)
         prepared = time.perf_counter()
         result = run.run()
         ran = time.perf_counter()
@@ -84,7 +88,9 @@ class Recordings:
             return result, None
         if captured.must_fetch(found) and are_fetched:
             return result, None  # It would have to be bound anew for every call: the next recording fetches what lies there.
-        return result, Job(shape, call, sizes, captured, threading.Event(), proof, since=time.monotonic())
+        kept = comparisons.kept(keeper, run, captured)
+        comparisons.note_recorded(shape, call, kept)
+        return result, Job(shape, call, sizes, captured, threading.Event(), proof, since=time.monotonic(), kept=kept)
 
     def note_moved(self, shape: Shape, where: paths.Path, digest: str) -> bool:
         """Notes a place that a run read, with the digest of what was there, and that holds something else now; whether it held

@@ -75,4 +75,5 @@ def soundness(entries: Entries) -> str:
         for variant in entry.usable():
             lines.update((_native.dependency_words(kind, where, short), None) for kind, where, _, short in variant.record.rows())
             lines.update((f"fixed: {why}", None) for why in variant.fixed)
+            lines.update((f"{variant.artifact_digest[:12]} {words}", None) for words in variant.agreed.words())
     return "\n".join(lines) or "nothing recorded yet"

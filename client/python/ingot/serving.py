@@ -66,7 +66,11 @@ class Serving:
 
     def is_served(self, call: calls.Call) -> bool:
         """Whether a bound variant is proved for this call."""
-        return any(self.accepts(variant, call) for variant in self.bound())
+        return self.server_of(call) is not None
+
+    def server_of(self, call: calls.Call) -> "binding.Variant | None":
+        """The bound variant that is proved for this call."""
+        return next((variant for variant in self.bound() if self.accepts(variant, call)), None)
 
     def inputs(self, variant: binding.Variant, call: calls.Call) -> "list[torch.Tensor]":
         """The call's tensors and what it fetches; NotFound where nothing that could be fetched lies there."""

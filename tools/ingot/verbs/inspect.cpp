@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "cache/revocation.h"
 #include "tools/ingot/inspect_files.h"
 #include "tools/ingot/table.h"
 #include "tools/ingot/verb.h"
@@ -67,6 +68,22 @@ void PrintComponents(const Json& components) {
   table.Print();
 }
 
+/// Which variants have been held against eager, and which have not and why.
+void PrintAgreed(const Json& variants) {
+  for (const Json& variant : variants) {
+    const std::string artifact = Text(variant, "artifact").substr(0, 12);
+    const Json& agreed = variant["agreed"];
+    if (agreed.empty()) fmt::print("{}  not compared with eager by any process\n", artifact);
+    for (const Json& one : agreed) {
+      const std::string why = Text(one, "why_not");
+      const std::string sizes = one["sizes"].empty() ? "" : " at sizes " + Text(one, "sizes");
+      fmt::print("{}  {}{}, {}, build {}\n", artifact,
+                 why.empty() ? "agreed with eager" : "not compared with eager (" + why + ")", sizes,
+                 cache::TimeText(one["when"].get<int64_t>()), Text(one, "build"));
+    }
+  }
+}
+
 /// The dependency record: what is proved when it is loaded, and what is assumed. What only some variants
 /// depend on stands under their numbers.
 void PrintDependencies(const Json& variants) {
@@ -120,6 +137,8 @@ Status RunInspect(Session& session, const Arguments& arguments) {
   PrintVariants(answer["variants"]);
   std::puts("");
   PrintProvenance(answer["variants"]);
+  std::puts("");
+  PrintAgreed(answer["variants"]);
   std::puts("");
   PrintComponents(answer["components"]);
   std::puts("");
