@@ -10,6 +10,7 @@
 
 #include "client/native/callables.h"
 #include "client/native/drop_error.h"
+#include "client/native/identity_check.h"
 #include "client/native/instruction.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
@@ -153,16 +154,20 @@ void BindObserver(py::module_& m) {
           "After settle(): (path, digest of what was read or \"\" where it was fetched, whether calls could fetch what "
           "is there now) of places that hold something else.")
       .def_property_readonly("fingerprint", [](const Observer& o) { return o.log().Fingerprint().ToHex(); })
-      .def("record", [](const Observer& o,
-                        const std::vector<std::tuple<std::string, std::string, std::string, std::string>>& more) {
-        std::vector<RecordRow> rows = Record::Of(o.log()).rows();
-        for (const auto& [kind, where, hex, text] : more) {
-          const auto digest = Digest::FromHex(hex);
-          if (!digest) throw py::value_error("a digest is 32 hex digits");
-          rows.push_back({kind, where, *digest, text});
-        }
-        return Record(std::move(rows));
-      });
+      .def("record",
+           [](const Observer& o,
+              const std::vector<std::tuple<std::string, std::string, std::string, std::string>>& more) {
+             std::vector<RecordRow> rows = Record::Of(o.log()).rows();
+             for (const auto& [kind, where, hex, text] : more) {
+               const auto digest = Digest::FromHex(hex);
+               if (!digest) throw py::value_error("a digest is 32 hex digits");
+               rows.push_back({kind, where, *digest, text});
+             }
+             return Record(std::move(rows));
+           })
+      .def(
+          "identity_fault", [](const Observer& o, const Record& record) { return FindIdentityFault(o.log(), record); },
+          py::arg("record"), "What it leaves unsaid of which places led to one object, in words; or None.");
   m.def("mark_pure", [](py::handle callable) { Callables::Shared().MarkPure(callable.ptr()); });
   m.def("effect_of_name", [](const std::string& name) { return static_cast<int>(EffectOfName(name)); });
   m.def(

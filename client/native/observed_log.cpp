@@ -311,7 +311,15 @@ void ObservedLog::SetFetched(const std::vector<PyObject*>& values, const std::un
   for (const Read& read : reads_) {
     if (!IsOwnAbsence(read)) fetched_.erase(At(read.holder));
   }
-  // A tuple is as good as another where all that was read of it are tensors that are fetched.
+  const auto told_apart = [this](boost::unordered_flat_set<PyObject*>& values) {
+    for (const Number one : found_by_address_) values.erase(At(one));
+    for (const auto& [one, other] : apart_) {
+      values.erase(At(one));
+      values.erase(At(other));
+    }
+  };
+  told_apart(fetched_);
+  // A tuple is as good as another where all that was read of it are tensors that are fetched, which is known by now.
   boost::unordered_flat_set<PyObject*> tuples;
   for (const Read& read : reads_) {
     PyObject* value = read.seen.object.get();
@@ -319,6 +327,7 @@ void ObservedLog::SetFetched(const std::vector<PyObject*>& values, const std::un
     std::string where = PathOf(read.holder);
     if (AppendStep(where, read.reading, read.key.get()) && moving.contains(where)) tuples.insert(value);
   }
+  told_apart(tuples);
   for (const Read& read : reads_) {
     const bool is_length = read.reading == Reading::kField && ViewOf(read.key.get()) == "len";
     if (!tuples.contains(At(read.holder)) || is_length) continue;
@@ -329,11 +338,6 @@ void ObservedLog::SetFetched(const std::vector<PyObject*>& values, const std::un
     if (!is_its_own) tuples.erase(At(read.holder));
   }
   fetched_.insert(tuples.begin(), tuples.end());
-  for (const Number one : found_by_address_) fetched_.erase(At(one));
-  for (const auto& [one, other] : apart_) {
-    fetched_.erase(At(one));
-    fetched_.erase(At(other));
-  }
 }
 
 bool ObservedLog::Settle() {

@@ -60,7 +60,6 @@ void PlacePartition::Join(std::string_view one, std::string_view other) {
   if (one != other) same_.emplace(one, other);
 }
 
-/// The one place that stands for all that lead to its object.
 std::string_view PlacePartition::Named(std::string_view where) const {
   for (;;) {
     const auto step = [&where](const PlacePartition& of) {

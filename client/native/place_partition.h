@@ -33,12 +33,13 @@ class PlacePartition {
   std::optional<std::string_view> AddRoot(PyObject* object, std::string_view name);
   /// Another place that leads to the object and should not, or nothing. `where` lives as long as this.
   std::optional<std::string_view> Add(PyObject* object, std::string_view where);
+  /// The one place that stands for all that lead to its object.
+  std::string_view Named(std::string_view where) const;
   /// For Python's collector of cycles: each reference that this owns, once.
   int Traverse(visitproc visit, void* arg) const;
 
  private:
   void Join(std::string_view one, std::string_view other);
-  std::string_view Named(std::string_view where) const;
   std::optional<std::string_view> Find(PyObject* object) const;
 
   const PlacePartition* below_ = nullptr;

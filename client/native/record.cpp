@@ -47,7 +47,10 @@ bool Record::IsOfObject(std::string_view path) { return path.starts_with(kObject
 
 Record::Record(std::vector<RecordRow> rows) : rows_(std::move(rows)) {
   if (!std::ranges::is_sorted(rows_, {}, PlaceOf)) std::ranges::sort(rows_, {}, PlaceOf);
-  const auto same = [](const RecordRow& a, const RecordRow& b) { return a.where == b.where && a.kind == b.kind; };
+  // Of one place with two contents both stay: such a record holds nowhere, and no recording makes it.
+  const auto same = [](const RecordRow& a, const RecordRow& b) {
+    return PlaceOf(a) == PlaceOf(b) && a.digest == b.digest;
+  };
   rows_.erase(std::unique(rows_.begin(), rows_.end(), same), rows_.end());
   for (size_t i = 0; i < rows_.size(); ++i) {
     const std::string_view where = rows_[i].where;
@@ -81,21 +84,22 @@ Record Record::Of(const ObservedLog& log) {
   rows.reserve(log.reads().size());
   for (size_t i = 0; i < log.reads().size(); ++i) {
     const ObservedLog::Read& read = log.reads()[i];
-    if (log.IsOfFetched(read)) continue;
     std::string where = log.PathOf(read.holder);
     if (where.empty() || !AppendStep(where, read.reading, read.key.get())) continue;
+    // Which places lead to one object, no row of what they hold says, nor of what holds them.
+    if (PlacePartition::HasIdentity(read.seen.object.get())) {
+      const auto number = log.Find(read.seen.object.get());
+      if (number && log.PathOf(*number) != where) {
+        const std::string both = proto::PlacePairText(where, log.PathOf(*number));
+        rows.push_back({std::string(proto::kSameObject), both, DigestOf(both), {}});
+      }
+    }
+    if (log.IsOfFetched(read)) continue;
     std::string text = WordsOf(read.seen);
     if (!text.empty() && text != "absent") text += " (" + read.line.ToText() + ")";
     const bool is_fetched = log.IsFetched(read.seen);
     const std::string kind = is_fetched ? "fetched" : KindOf(log, read, where);
     if (is_fetched) text = PyLong_CheckExact(read.seen.object.get()) ? "an integer" : "a tensor";
-    if (PlacePartition::HasIdentity(read.seen.object.get())) {
-      const auto number = log.Find(read.seen.object.get());
-      if (number && log.PathOf(*number) != where) {
-        const std::string both = proto::PlacePairText(where, log.PathOf(*number));
-        rows.push_back({"same", both, DigestOf(both), {}});
-      }
-    }
     rows.push_back({kind, std::move(where), log.digests()[i], std::move(text)});
   }
   for (const auto& [one, other] : log.apart()) {

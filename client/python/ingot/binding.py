@@ -183,13 +183,15 @@ class Variant:
             outputs = effects.replayed(outputs, self.signature["writes"], changed, roots)
         fetches = [path for path in self.signature["inputs"] if path is not None]
         same = [tuple(where.split(" is ", 1)) for _, where, _, _ in self.record.of_kind("same")] if fetches else []
+        # What lies there is another in each call: so is whether two of them are one.
+        found_anew = {*fetches, *(where for _, where, _, _ in self.record.of_kind("fetched"))} if same else set()
         provenance = self.artifact.provenance()
         watch, standing = self._watch, self._standing  # The call site's alone from now on.
         self._watch, self._standing, self._known_standing = None, None, standing.weak()
         return {"program": self.program, "outputs": outputs, "leaf_count": provenance["outputs"],
                 "input_count": len(self.signature["inputs"]), "watch": watch, "standing": standing,
                 "objects": list(roots.objects), "changes": list(changed.values()), "fetches": fetches,
-                "roots": roots.named() if fetches else {}, "same": [pair for pair in same if not set(fetches).isdisjoint(pair)],
+                "roots": roots.named() if fetches else {}, "same": [pair for pair in same if not found_anew.isdisjoint(pair)],
                 "weights": self._weights, "untracked": self.signature.get("untracked", []),
                 "makes_inference": self.signature.get("makes_inference", False), "proven": self.proven_here(),
                 "range": self.range if self._gears is None else "",

@@ -147,6 +147,9 @@ class Compiles:
             self._serve(job)
         except errors.Error as e:
             self._note(job, e)
+        except recording.Refused as e:  # Only its record has said it.
+            counters.add(f"refused_{e.name}")
+            self._engine._retire(job.shape, str(e))
         except Exception as e:  # a bug of ours: another recording would meet it again
             log.exception("compiling for %s failed", self._engine.name)
             self._engine._retire(job.shape, f"internal: {e!r}")

@@ -50,6 +50,9 @@ class Captured:
         found = _records.get(key)
         if found is None:
             found = self._observer.record(self._operators)
+            fault = self._observer.identity_fault(found)
+            if fault is not None:
+                raise Refused("identity", fault)
             while len(_records) >= _RECORDS_MAX:
                 _records.pop(next(iter(_records)), None)
             _records[key] = found
