@@ -5,6 +5,7 @@
 
 #include "client/native/drop_error.h"
 #include "client/native/escapes.h"
+#include "client/native/operator_names.h"
 #include "client/native/origin.h"
 
 namespace ingot::client {
@@ -13,11 +14,15 @@ namespace {
 struct Group {
   Effect effect;
   std::string_view owner;  ///< with its dot; empty for builtins
-  std::string_view names;  ///< separated by blanks; "*" is any
+  std::string_view names;  ///< separated by blanks; "*" is any, kOperators below
 };
 
-// Grouped by what they belong to. A name that is not here is refused, so an entry says: somebody
-// has looked at what this reads, writes and returns.
+/// Names that an operator of PyTorch's has.
+constexpr std::string_view kOperators = "::";
+
+// Grouped by what they belong to, the first that has a name counts. A name that is not here is refused, so an entry
+// says: somebody has looked at what this reads, writes and returns. All names at once have only types whose objects
+// never change and modules of functions of values.
 constexpr Group kGroups[] = {
     // -- builtins
     {Effect::kPure, "", "abs all any bin chr divmod hex max min oct ord pow round sorted sum aiter"},
@@ -45,6 +50,8 @@ constexpr Group kGroups[] = {
     {Effect::kHash, "type.", "__hash__"},
     {Effect::kText, "str.", "format format_map __mod__"},
     {Effect::kText, "object.", "__str__ __repr__ __format__"},
+    // What text takes up grows when native code asks for it in UTF-8.
+    {Effect::kRefused, "str.", "__sizeof__"},
     // -- values without state
     {Effect::kPure, "int.", "*"},
     {Effect::kPure, "float.", "*"},
@@ -195,24 +202,37 @@ constexpr Group kGroups[] = {
     {Effect::kWhole, "numpy.ndarray.", "item tolist copy astype reshape __getitem__ __len__ __iter__"},
     {Effect::kArray, "numpy.ndarray.", "sum mean min max all any"},
     // -- PyTorch's operators
-    {Effect::kRefused, "torch._C.TensorBase.",
-     "_is_view is_set_to _use_count _has_compatible_shallow_copy_type _make_subclass _storage apply_ map_ map2_"},
+    // No operator, though there is one of the name; or one that says where a tensor lies, which is another place in
+    // every call.
+    {Effect::kRefused, "torch._C.TensorBase.", "is_set_to storage_offset"},
+    {Effect::kRefused, "torch._VariableFunctions.", "from_file _has_compatible_shallow_copy_type"},
     {Effect::kMakeTensor, "torch._C.TensorBase.", "new_tensor new __new__"},
     {Effect::kToList, "torch._C.TensorBase.", "tolist"},
-    {Effect::kOffset, "torch._C.TensorBase.", "storage_offset"},
-    {Effect::kOperator, "torch._C.TensorBase.", "*"},
-    {Effect::kOperator, "torch._C._TensorBase.", "*"},
-    {Effect::kRefused, "torch._VariableFunctions.", "from_numpy frombuffer from_file"},
+    {Effect::kOperator, "torch._C.TensorBase.", kOperators},
+    // Each runs an operator of another name, or reads the one element as `item` does.
+    {Effect::kOperator, "torch._C.TensorBase.",
+     "__add__ __radd__ __iadd__ __sub__ __isub__ __mul__ __rmul__ __imul__ __div__ __truediv__ __idiv__ __floordiv__ "
+     "__ifloordiv__ __mod__ __imod__ __matmul__ __invert__ __rand__ __ror__ __rxor__ "
+     "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __getitem__ __setitem__ "
+     "__bool__ __nonzero__ __int__ __long__ __float__ __complex__ __index__"},
+    // The operator is `to`.
+    {Effect::kOperator, "torch._C.TensorBase.",
+     "bfloat16 bool byte cdouble cfloat char cpu cuda double float half int long short type"},
+    // What the guards of inputs hold.
+    {Effect::kOperator, "torch._C.TensorBase.", "__len__ element_size ndimension nelement"},
     {Effect::kMakeTensor, "torch._VariableFunctions.", "tensor as_tensor asarray"},
-    {Effect::kOperator, "torch._VariableFunctions.", "*"},
-    {Effect::kOperator, "torch._C._nn.", "*"},
-    {Effect::kOperator, "torch._C._fft.", "*"},
-    {Effect::kOperator, "torch._C._linalg.", "*"},
-    {Effect::kOperator, "torch._C._special.", "*"},
-    {Effect::kOperator, "torch._C._sparse.", "*"},
+    {Effect::kOperator, "torch._VariableFunctions.", kOperators},
+    // Old names of `mm` and `addmm`.
+    {Effect::kOperator, "torch._VariableFunctions.", "dsmm hsmm saddmm spmm"},
+    {Effect::kOperator, "torch._C._nn.", kOperators},
+    {Effect::kPure, "torch._C._nn.", "_parse_to"},
+    {Effect::kOperator, "torch._C._fft.", kOperators},
+    {Effect::kOperator, "torch._C._linalg.", kOperators},
+    {Effect::kOperator, "torch._C._special.", kOperators},
+    {Effect::kOperator, "torch._C._sparse.", kOperators},
+    // What torch.ops holds, which are operators all.
     {Effect::kOperator, "torch._ops.*", "*"},
     {Effect::kApply, "torch._C._FunctionBase.", "apply"},
-    {Effect::kOperator, "torch._C._FunctionBase.", "*"},
     {Effect::kOperator, "torch._C.", "_jit_invoke"},
     // -- settings of the thread that the shape or the key of a call holds, or that have one value
     // where a recording runs
@@ -228,10 +248,18 @@ constexpr Group kGroups[] = {
      "_has_torch_function_variadic _get_dispatch_mode "
      "_is_any_autocast_enabled _are_functorch_transforms_active "
      "_dispatch_tls_is_dispatch_key_included _dispatch_tls_is_dispatch_key_excluded"},
-    // The recorder refuses transforms by their name.
-    {Effect::kNothing, "torch._C._functorch.", "*"},
+    // The recorder refuses transforms by their name, at the first operator in them.
+    {Effect::kNothing, "torch._C._functorch.",
+     "_grad_increment_nesting _grad_decrement_nesting _vmap_increment_nesting _vmap_decrement_nesting "
+     "_jvp_increment_nesting _jvp_decrement_nesting _func_increment_nesting _func_decrement_nesting "
+     "_wrap_for_grad _unwrap_for_grad _add_batch_dim _remove_batch_dim _wrap_functional_tensor "
+     "_unwrap_functional_tensor"},
     {Effect::kContent, "torch._C._distributed_c10d.", "size rank name group_name group_desc"},
-    {Effect::kOperator, "torch._C._distributed_c10d.", "*"},
+    // Collectives are operators, and what they are told is made for them.
+    {Effect::kOperator, "torch._C._distributed_c10d.",
+     "__init__ allgather allgather_coalesced allgather_into_tensor_coalesced _allgather_base allreduce "
+     "allreduce_coalesced alltoall alltoall_base barrier broadcast gather recv recv_anysource reduce reduce_scatter "
+     "_reduce_scatter_base reduce_scatter_tensor_coalesced scatter send wait _resolve_process_group"},
     {Effect::kAnswer, "torch.",
      "is_autocast_cache_enabled get_autocast_dtype get_autocast_cpu_dtype get_autocast_gpu_dtype "
      "is_anomaly_enabled get_num_threads "
@@ -250,7 +278,6 @@ constexpr Group kGroups[] = {
      "_set_grad_enabled _push_on_torch_function_stack _pop_torch_function_stack "
      "_log_api_usage_once _set_torch_function_mode"},
     {Effect::kMode, "torch._C.", "__enter__ __exit__"},
-    {Effect::kNothing, "torch._C._profiler.", "*"},
     {Effect::kPure, "torch._C.", "_get_tensor_type_dummy _jit_is_script_object parse_schema"},
 };
 
@@ -280,6 +307,7 @@ constexpr Group kTypeGroups[] = {
 
 bool Holds(std::string_view names, std::string_view name) {
   if (names == "*") return true;
+  if (names == kOperators) return IsOperatorName(name);
   for (size_t at = names.find(name); at != names.npos; at = names.find(name, at + 1)) {
     const bool begins = at == 0 || names[at - 1] == ' ';
     const size_t end = at + name.size();

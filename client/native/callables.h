@@ -49,7 +49,6 @@ enum class Effect : uint8_t {
   kAddress,     ///< id()
   kHash,        ///< hash() and `__hash__`
   kText,        ///< repr(), str.format and the like, of contents that may say addresses
-  kOffset,      ///< where in its memory a tensor lies, which no guard holds for those from outside
   kContent,     ///< reads what its first argument is by content
   kRegistry,    ///< whether a class is, or is registered as, a subclass of an abstract one
   kAcquire,     ///< a lock that is waited for, and is given back before the run ends

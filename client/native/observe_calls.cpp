@@ -319,6 +319,7 @@ int Observer::Construct(PyTypeObject* type, const Arguments& arguments) {
   if (IsImmutable(type)) return CallType(type, arguments);
   LookUpConstruction(type);
   const bool is_of_tensors = PyType_IsSubtype(type, TensorTypes()[0]) != 0;
+  CheckMakes(type);
   if (is_of_tensors && arguments.count > 0 && HoldsTensor(arguments.values[0]))
     Escape(nullptr, "escape-item", "tensor of a list of tensors");
   // What the class takes over from one made in C reads its arguments there.
@@ -326,6 +327,13 @@ int Observer::Construct(PyTypeObject* type, const Arguments& arguments) {
   if (!PyType_IsSubtype(type, &PyType_Type)) return kNone;
   NoteMaking(arguments);
   return kMade;
+}
+
+/// Native code makes plain tensors.
+void Observer::CheckMakes(PyTypeObject* type) {
+  const auto plain = TensorTypes();
+  if (PyType_IsSubtype(type, plain[0]) != 0 && std::ranges::find(plain, type) == plain.end())
+    Refuse("subclass", std::string("the run makes a ") + type->tp_name);
 }
 
 /// What `type(name, bases, namespace)` asks of the bases and of what is in the namespace.

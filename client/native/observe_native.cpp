@@ -250,6 +250,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
                Callables::NameOf(callable) + " changes a " + Py_TYPE(values[0])->tp_name + " that existed before");
       break;
     case Effect::kMakeTensor: {
+      if (count > 0 && PyType_Check(values[0])) CheckMakes(reinterpret_cast<PyTypeObject*>(values[0]));
       // Of a tensor's method, or of the class, data come second.
       const size_t at = count > 0 && (IsTensor(values[0]) || PyType_Check(values[0])) && count > 1 ? 1 : 0;
       PyObject* data = count > at ? values[at] : nullptr;
@@ -276,11 +277,6 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       break;
     case Effect::kState: return kSetting;
     case Effect::kAnswer: Answer(callable, arguments); return kSetting;
-    case Effect::kOffset:
-      if (count > 0 && (log_.IsArgument(values[0]) || log_.IsOutside(values[0]))) {
-        Refuse("call", Callables::NameOf(callable));
-      }
-      break;
     case Effect::kContent: {
       const auto number = count > 0 ? log_.Find(values[0]) : std::nullopt;
       if (number) log_.NoteField(*number, "content");

@@ -447,7 +447,6 @@ size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& 
       if (!is_list_followed_) return AwaitOperator("tolist", values.data(), values.size(), keyword_names);
       return Await({.kind = Awaited::kList, .tensors = Held(values[0])});
     case Effect::kOperator:
-    case Effect::kOffset:
       if (positional > 1 && IsTensor(values[0]) && Callables::ShortNameOf(callable).ends_with("etitem__"))
         return FollowPart(values[0], values[1], positional > 2 ? values[2] : nullptr);
       return AwaitOperator(Callables::ShortNameOf(callable), values.data(), values.size(), keyword_names);

@@ -306,6 +306,7 @@ class Observer final : private InstructionListener {
   int CallType(PyTypeObject* type, const Arguments& arguments);
   int Construct(PyTypeObject* type, const Arguments& arguments);
   void LookUpConstruction(PyTypeObject* type);
+  void CheckMakes(PyTypeObject* type);
   void State(PyObject* object);
   void NoteMaking(const Arguments& arguments);
   void NoteAbstract(PyTypeObject* type);

@@ -44,7 +44,7 @@ class Look:
         if issubclass(kind, type):
             return self._class(value)
         if issubclass(kind, torch.Tensor):
-            return ("tensor", str(value.dtype), list(value.shape), value.tolist(), self.at(vars(value)))
+            return (kind.__qualname__, str(value.dtype), list(value.shape), value.tolist(), self.at(vars(value)))
         if kind in ITERATORS:
             return (kind.__name__, self.at(value.__reduce__()[1:]))
         if kind is types.FunctionType:

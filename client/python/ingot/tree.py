@@ -136,6 +136,8 @@ class Encoder:
             self.leaves.append(value)
         spec: Spec = {"t": "leaf", "i": number}
         path = self._path_of(value)
+        if type(value) is not torch.Tensor and path is None and id(value) not in self._inputs:
+            raise errors.Unsupported(f"a {kinds.class_name(value)}, where native code makes a plain tensor")
         if id(value) in self._inputs:
             spec["input"] = self._inputs[id(value)]
         elif path is not None:

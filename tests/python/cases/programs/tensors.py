@@ -388,3 +388,28 @@ fn = M()
 mutations = ['f.v = torch.zeros(3)']
 native = None
 
+
+
+# %% made_of_a_class_of_its_own
+class Sub(torch.Tensor): pass
+def fn(x): return (x * 2).as_subclass(Sub)
+native = False
+
+
+# %% made_by_calling_a_class_of_its_own
+class Sub(torch.Tensor): pass
+def fn(x): return [Sub(x * 2)]
+native = False
+
+
+# %% made_by_the_constructor_of_tensors
+class Sub(torch.Tensor): pass
+def fn(x): return torch.Tensor.__new__(Sub, x * 2)
+native = False
+
+
+# %% place_of_a_view_in_its_memory
+w = torch.arange(6.0)
+def fn(x): return x * w[1:].storage_offset()
+mutations = ["w = torch.arange(8.0)[2:]", "w = torch.arange(6.0)"]
+native = False
