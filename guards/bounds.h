@@ -9,6 +9,9 @@
 
 namespace ingot::guards {
 
+/// No symbol of a call that a template serves is larger: the executor refuses such sizes (client/lib/instance.h).
+inline constexpr int64_t kSymbolMax = int64_t{1} << 40;
+
 /// Bounds of a number, inclusive; kNoLow and kNoHigh: none is known.
 struct Bounds {
   static constexpr int64_t kNoLow = std::numeric_limits<int64_t>::min();

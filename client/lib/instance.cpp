@@ -10,6 +10,7 @@
 #include "client/lib/guard_table.h"
 #include "client/lib/large_pages.h"
 #include "client/lib/tensor_memory.h"
+#include "guards/bounds.h"
 
 namespace ingot::client {
 namespace {
@@ -65,6 +66,7 @@ Result<std::unique_ptr<Instance>> Instance::Make(std::shared_ptr<const PlanImage
   if (!image->conditions.Holds(symbols)) return Error(Code::kInvalid, image->conditions.Explain(symbols));
   std::unique_ptr<Instance> instance(new Instance(std::move(image), symbols));
   try {
+    TRY(instance->EvaluateDims());
     TRY(instance->EvaluateShapes());
     TRY(instance->CheckExtents());
     instance->calls_.reserve(instance->image_->calls.size());
@@ -77,8 +79,45 @@ Result<std::unique_ptr<Instance>> Instance::Make(std::shared_ptr<const PlanImage
   return instance;
 }
 
+/// Every number of the plan that a run uses, exactly. kInvalid: one leaves 64 bits at these sizes, where eager raises.
+Status Instance::EvaluateDims() {
+  const Error beyond(Code::kInvalid, "a number of the program leaves 64 bits at these sizes");
+  const auto value_of = [this](uint16_t s) {
+    return s < symbols_.size() ? std::optional<int64_t>(symbols_[s]) : std::nullopt;
+  };
+  if (std::ranges::any_of(symbols_, [](int64_t size) { return size > guards::kSymbolMax; })) return beyond;
+  std::vector<bool> is_exact;  // Not those that kernels have over symbols of their own.
+  for (const guards::Dim& dim : image_->dims) {
+    const std::optional<int64_t> value = dim.EvalExactly(value_of);
+    dims_.push_back(value.value_or(0));
+    is_exact.push_back(value.has_value());
+  }
+  const auto all = [&](const auto* places) {
+    bool are = true;
+    for (uint32_t i = 0; places != nullptr && i < places->size(); ++i)
+      are = are && is_exact[static_cast<size_t>(places->Get(i))];
+    return are;
+  };
+  bool fits = true;
+  for (uint32_t id = 0; id < image_->value_count(); ++id) {
+    const proto::Value& value = image_->value(id);
+    fits = fits && all(value.sizes()) && all(value.strides()) && is_exact[value.offset()];
+  }
+  for (uint32_t i = 0; i < image_->storage_count(); ++i) fits = fits && is_exact[image_->storage(i).bytes_dim()];
+  for (uint32_t i = 0; i < image_->step_count(); ++i) {
+    const proto::PlanStep& step = *image_->manifest->steps()->Get(i);
+    fits = fits && all(step.symbols());
+    for (uint32_t k = 0; step.args() != nullptr && k < step.args()->size(); ++k) {
+      const proto::PlanArg& arg = *step.args()->Get(k);
+      const bool is_number = arg.kind() == proto::ArgKind::Number && arg.number_kind() < 2;
+      const bool has_dims = is_number || arg.kind() == proto::ArgKind::Int || arg.kind() == proto::ArgKind::IntList;
+      fits = fits && (!has_dims || all(arg.ints()));
+    }
+  }
+  return fits ? Status() : beyond;
+}
+
 Status Instance::EvaluateShapes() {
-  for (const guards::Dim& dim : image_->dims) dims_.push_back(dim.Eval(symbols_));
   const auto at = [&](uint32_t dim) { return dims_[dim]; };
   shapes_.resize(image_->value_count());
   for (uint32_t id = 0; id < shapes_.size(); ++id) {
@@ -177,17 +216,26 @@ Status Instance::PrepareLaunch(const proto::PlanStep& step, Launch& launch) {
   const uint32_t number = image_->KernelFor(step.kernel(), launch.symbols);
   const proto::Kernel& kernel = *image_->manifest->kernels()->Get(number);
   launch.kernel = image_->artifact->kernel(number);
-  launch.rows = image_->dims[kernel.rows()].Eval(launch.symbols);
+  // Beyond 64 bits a number is none that a launch may have.
+  const auto at = [&](uint32_t dim) {
+    const auto of_symbol = [&](uint16_t s) {
+      return s < launch.symbols.size() ? std::optional<int64_t>(launch.symbols[s]) : std::nullopt;
+    };
+    return image_->dims[dim].EvalExactly(of_symbol).value_or(-1);
+  };
+  launch.rows = at(kernel.rows());
   for (uint32_t i = 0; kernel.tiled() != nullptr && i < kernel.tiled()->size(); ++i) {
     const proto::TiledDim& tiled = *kernel.tiled()->Get(i);
-    launch.rows *= (image_->dims[tiled.extent()].Eval(launch.symbols) + tiled.tile() - 1) / tiled.tile();
+    const int64_t tiles = (at(tiled.extent()) + tiled.tile() - 1) / tiled.tile();
+    if (__builtin_mul_overflow(launch.rows, tiles, &launch.rows)) launch.rows = -1;
   }
-  launch.scratch_bytes = AlignUp(image_->dims[kernel.scratch_bytes()].Eval(launch.symbols));
-  const int64_t row_elements = image_->dims[kernel.row_elements()].Eval(launch.symbols);
+  launch.scratch_bytes = at(kernel.scratch_bytes());
+  const int64_t row_elements = at(kernel.row_elements());
   if (launch.rows < 0 || launch.scratch_bytes < 0 || launch.scratch_bytes > int64_t{1} << 40) {
     return Error(Code::kCorrupt, fmt::format("kernel {} with {} rows and {} bytes of scratch",
                                              kernel.symbol()->string_view(), launch.rows, launch.scratch_bytes));
   }
+  launch.scratch_bytes = AlignUp(launch.scratch_bytes);
   launch.grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, row_elements));
   for (uint32_t i = 0; step.buffers() != nullptr && i < step.buffers()->size(); ++i) {
     const Shape& shape = shapes_[step.buffers()->Get(i)];

@@ -35,8 +35,8 @@ class Arena {
 /// the same for each call. Runs one call at a time; belongs to one lane.
 class Instance {
  public:
-  /// kCorrupt: a value lies outside its storage; kExhausted; kIncompatible: an operator's
-  /// arguments. The arena may grow.
+  /// kInvalid: the plan is not for these sizes, or a number of it leaves 64 bits; kCorrupt: a value lies outside its
+  /// storage; kExhausted; kIncompatible: an operator's arguments. The arena may grow.
   static Result<std::unique_ptr<Instance>> Make(std::shared_ptr<const PlanImage> image,
                                                 std::span<const int64_t> symbols, Arena& arena,
                                                 const std::vector<at::Tensor>& weights);
@@ -81,6 +81,7 @@ class Instance {
   enum class Done : uint8_t { kYes, kNo, kGuardFailed };
 
   Instance(std::shared_ptr<const PlanImage> image, std::span<const int64_t> symbols);
+  Status EvaluateDims();
   Status EvaluateShapes();
   Status CheckExtents() const;
   Status PlaceArena(Arena& arena);

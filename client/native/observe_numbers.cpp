@@ -23,8 +23,8 @@ using NumberOp = TensorNumbers::Op;
 /// Operators that take a tensor without dims where they take a number, and give the same.
 bool TakesTensors(std::string_view name) {
   static constexpr std::string_view kNames =
-      " add add_ sub sub_ subtract mul mul_ multiply div div_ divide true_divide lt le gt ge eq ne fill_ masked_fill "
-      "masked_fill_ where clamp_min clamp_max ";
+      " add add_ sub sub_ subtract rsub mul mul_ multiply div div_ divide true_divide lt le gt ge eq ne fill_ "
+      "masked_fill masked_fill_ where clamp_min clamp_max ";
   return kNames.find(" " + std::string(name) + " ") != std::string_view::npos;
 }
 
@@ -41,6 +41,17 @@ constexpr std::pair<int, NumberOp> kOps[] = {{kBinaryAdd, NumberOp::Add},
                                              {kBinaryTrueDivide, NumberOp::TrueDiv},
                                              {kBinaryFloorDivide, NumberOp::FloorDiv},
                                              {kBinaryRemainder, NumberOp::Mod}};
+
+/// What a tensor's class has for a number on its left.
+const char* ReflectedName(NumberOp op) {
+  switch (op) {
+    case NumberOp::Add: return "__radd__";
+    case NumberOp::Sub: return "__rsub__";
+    case NumberOp::Mul: return "__rmul__";
+    case NumberOp::TrueDiv: return "__rtruediv__";
+    default: return nullptr;
+  }
+}
 
 }  // namespace
 
@@ -130,6 +141,15 @@ size_t Observer::FollowNumberBinary(const Instruction& in) {
   if (IsTensor(in.a) || IsTensor(in.b)) {
     const bool is_simple = found != std::end(kOps) && found->second <= NumberOp::TrueDiv;
     if (!is_simple && !is_compared) return 0;
+    if (is_a && !is_compared) {
+      // Python code computes `k / x` by other operators than a tensor in the number's place would; it shows itself, and
+      // so does where the number goes.
+      const PythonRef name(PyUnicode_InternFromString(ReflectedName(found->second)));
+      PyObject* const method = name ? LookUpInClass(Py_TYPE(in.b), name.get()) : nullptr;
+      if (method != nullptr && PyFunction_Check(method)) return PassOn(in.a), 0;
+    }
+    // `k += x` makes a tensor; in a number's place one would be changed.
+    if (is_a && in.act == Act::kBinaryInPlace) return 0;
     StandIn(is_a ? in.top[-2] : in.top[-1], is_a ? in.b : in.a, false);
     return 0;
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/import/exact_numbers.h"
 #include "compiler/import/functional_name.h"
 #include "compiler/import/import.h"
 #include "compiler/import/imported_graph.h"
@@ -285,6 +286,7 @@ class Lifter {
       is_stale_ = sizes_.changed();
     }
     NoteMemory(node);
+    for (const Dim& number : MayLeaveExact(out_, out_.node(id))) sizes_.Within(number, kExactMax);
     return {};
   }
 

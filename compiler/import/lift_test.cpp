@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "compiler/ir/text.h"
 #include "tests/support/recording_builder.h"
 
@@ -79,6 +81,38 @@ TEST(Lift, FixesWhatHugeDivisorsTie) {
   const uint32_t y = r.Fresh(DType::kF32, {35});
   r.Step("aten::relu", Args(V(x)), Args(V(y)));
   EXPECT_THAT(LiftOf(r.Finish({y})).error, HasSubstr("no size may differ"));
+}
+
+/// Python computes without an end: a number that an operator takes stays one that 64 bits and a double hold.
+TEST(Lift, AsksThatNumbersStayExact) {
+  const auto scaled = [](int64_t rows, const std::function<uint32_t(RecordingBuilder&, uint32_t)>& number,
+                         int64_t value) {
+    RecordingBuilder r;
+    const uint32_t x = r.Input("x", DType::kF32, {rows, 3});
+    const uint32_t made = number(r, r.Expr(SizeOp::Size, x, 0));
+    const uint32_t y = r.Fresh(DType::kF32, {rows, 3});
+    r.Step("aten::mul.Scalar", Args(V(x), NumberOf(value)), Args(V(y)));
+    r.Sized(1, 0, made);
+    return LiftOf(r.Finish({y}));
+  };
+  const auto cube = [](RecordingBuilder& r, uint32_t n) { return r.Expr(SizeOp::Mul, r.Expr(SizeOp::Mul, n, n), n); };
+  const auto times = [](int64_t by) {
+    return [by](RecordingBuilder& r, uint32_t n) { return r.Expr(SizeOp::Mul, n, r.Expr(SizeOp::Number, by)); };
+  };
+  EXPECT_EQ(scaled(7, cube, 343).range, "s0 >= 2 and s1 >= 2 and s0*s0*s0 <= 4503599627370496");
+  EXPECT_EQ(scaled(7, times(1'000'000'000'000), 7'000'000'000'000).range, "s0 >= 2 and s1 >= 2 and s0 <= 4503");
+  EXPECT_EQ(scaled(7, times(3), 21).range, "s0 >= 2 and s1 >= 2");
+  // No condition says of a larger number that it fits: it is the one that was seen.
+  const Found large = scaled(7, times(1'000'000'000'000'000'000), 7'000'000'000'000'000'000);
+  EXPECT_THAT(large.text, HasSubstr("%x: f32[7, s0]"));
+  EXPECT_THAT(large.text, HasSubstr("number 7000000000000000000"));
+  // What nothing remains of, a coefficient beyond 64 bits is not taken for.
+  const auto vanishing = [&](RecordingBuilder& r, uint32_t n) {
+    const uint32_t none = r.Expr(SizeOp::Sub, n, r.Expr(SizeOp::Number, 7));
+    const uint32_t some = r.Expr(SizeOp::Mul, none, r.Expr(SizeOp::Number, int64_t{1} << 62));
+    return r.Expr(SizeOp::Mul, some, r.Expr(SizeOp::Number, 8));
+  };
+  EXPECT_THAT(scaled(7, vanishing, 0).text, HasSubstr("%x: f32[7, s0]"));
 }
 
 TEST(Lift, FixesWhatNobodyFollows) {

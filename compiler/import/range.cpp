@@ -8,6 +8,7 @@
 #include <optional>
 #include <variant>
 
+#include "compiler/import/exact_numbers.h"
 #include "compiler/import/import.h"
 #include "compiler/ir/text.h"
 
@@ -86,7 +87,14 @@ Result<GuardSet> RangeOf(const Graph& graph_template, std::string_view range, si
   if (!over.IsOverSymbols()) {
     return Error(Code::kInvalid, fmt::format("range '{}' asks for more than sizes", range));
   }
-  TRY_ASSIGN(GuardSet simple, over.Simplify());
+  TRY_ASSIGN(GuardSet all, over.Simplify());
+  for (const NodeId id : graph_template.order()) {
+    for (const Dim& number : MayLeaveExact(graph_template, graph_template.node(id))) {
+      TRY(all.Add({.kind = guards::Guard::Kind::kAtLeast, .value = Dim(kExactMax) - number}));
+      TRY(all.Add({.kind = guards::Guard::Kind::kAtLeast, .value = Dim(kExactMax) + number}));
+    }
+  }
+  TRY_ASSIGN(GuardSet simple, all.Simplify());
   // A claim about every size must not look like none.
   if (simple.empty()) {
     TRY(simple.Add({.kind = guards::Guard::Kind::kAtLeast, .value = Dim::Symbol(0)}));

@@ -53,6 +53,16 @@ TEST(RangeOf, RefusesWhatTheProofDoesNotCover) {
   EXPECT_THAT(Over("i0.size(0) >= 5 and i0.size(0) <= 3"), HasSubstr("guards contradict"));
 }
 
+TEST(RangeOf, AsksThatNumbersStayExact) {
+  const auto scaled = Parse(
+      "graph @f(%x: f32[s0]) symbols(s0 = %x.dim(0)) {\n"
+      "  %0 = aten.mul.Scalar(%x, number s0*s0*s0) : f32[s0]\n  return %0\n}");
+  ASSERT_TRUE(scaled) << scaled.error().ToText();
+  const auto range = RangeOf(*scaled, "i0.size(0) >= 2", 3);
+  ASSERT_TRUE(range) << range.error().ToText();
+  EXPECT_EQ(range->ToText(), "s0 >= 2 and s0*s0*s0 <= 4503599627370496");
+}
+
 std::string From(std::string_view graph_template, std::string_view other, std::string_view range) {
   const auto first = Parse(graph_template), second = Parse(other);
   EXPECT_TRUE(first && second);

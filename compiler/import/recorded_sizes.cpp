@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/floored.h"
+#include "guards/normalize.h"
 
 namespace ingot::compiler {
 namespace {
@@ -64,10 +65,18 @@ Result<Dim> RecordedSizes::MakeTerm(const proto::SizeExpr& expr, size_t own) {
   if (expr.a() < 0 || expr.b() < 0 || static_cast<uint64_t>(expr.a()) >= own || static_cast<uint64_t>(expr.b()) >= own)
     return CorruptRecording("a size made of later ones");
   const Dim a = terms_[static_cast<size_t>(expr.a())], b = terms_[static_cast<size_t>(expr.b())];
-  if (op == Op::Add || op == Op::Sub || op == Op::Mul) {
-    return Short(op == Op::Add ? a + b : op == Op::Sub ? a - b : a * b, a, b);
-  }
   const int64_t x = sizes_.Seen(a), y = sizes_.Seen(b);
+  if (op == Op::Add || op == Op::Sub || op == Op::Mul) {
+    // Numbers among the terms may leave 64 bits where what was computed did not.
+    const Result<Dim> made = op == Op::Mul ? guards::Multiply(a, b) : guards::Sum(a, op == Op::Add ? b : b * Dim(-1));
+    if (made) return Short(*made, a, b);
+    FixBoth(a, b, "a computation with large numbers");
+    int64_t value = 0;
+    const bool is_beyond = op == Op::Mul   ? __builtin_mul_overflow(x, y, &value)
+                           : op == Op::Add ? __builtin_add_overflow(x, y, &value)
+                                           : __builtin_sub_overflow(x, y, &value);
+    return is_beyond ? CorruptRecording("a size beyond 64 bits") : Result<Dim>(Dim(value));
+  }
   if (op == Op::Min || op == Op::Max) {
     return sizes_.Extreme(op == Op::Min ? guards::Atom::Kind::kMin : guards::Atom::Kind::kMax, a, b);
   }

@@ -251,6 +251,14 @@ bool Sizes::AtLeastZero(const Dim& dim) {
   return holds;
 }
 
+void Sizes::Within(const Dim& dim, int64_t most) {
+  const auto seen = dim.EvalExactly(
+      [this](uint16_t s) { return s < seen_.size() ? std::optional<int64_t>(seen_[s]) : std::nullopt; });
+  if (!seen || *seen > most || *seen < -most) return Fix(dim, "an integer beyond 2^52");
+  AtLeastZero(Dim(most) - dim);
+  AtLeastZero(dim + Dim(most));
+}
+
 bool Sizes::IsNeverNegative(const Dim& dim) const {
   guards::SymbolBounds sizes;
   dim.ForEachSymbol([&](uint16_t symbol) { sizes[symbol].low = 2; });

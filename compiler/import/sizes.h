@@ -47,6 +47,8 @@ class Sizes final : public SizeTies {
   void FixAll(const std::string& why);
   /// `dim` is at least 0; true when it was.
   bool AtLeastZero(const Dim& dim);
+  /// Its magnitude is no more than `most`; where it was more, its symbols are numbers.
+  void Within(const Dim& dim, int64_t most);
   /// Whether it is 0 or more at all sizes of 2 or more, as far as bounds tell.
   bool IsNeverNegative(const Dim& dim) const;
   bool NotEqual(const Dim& a, const Dim& b);

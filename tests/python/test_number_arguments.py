@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers among the arguments: those that differ from call to call are inputs, those that decide what a call does are not."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -10,6 +11,8 @@ import sys
 import pytest
 import torch
 
+from ingot import recording
+from recorded import parts  # noqa: F401  (a fixture)
 from test_one_recording import counted
 
 CACHE = torch.zeros(40, 64)
@@ -157,3 +160,107 @@ def test_numbers_that_do_not_fit_the_element_type(ingot, function, dtype):
                     found.append(str(e))
             assert found[0] == found[1], (k, step.report())
     assert "alpha" in str(function.__code__.co_consts) or seen["native_calls"] >= 2, step.report()
+
+
+OPERATORS = ("+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^", "@")
+COMPARISONS = ("<", "<=", "==", "!=", ">", ">=")
+SIDES = [*(f"{a} {op} {b}" for op in OPERATORS + COMPARISONS for a, b in (("x", "k"), ("k", "x"))), *(f"{a} {op}= {b}" for op in OPERATORS for a, b in (("x", "k"), ("k", "x")))]
+
+
+def of_text(text):
+    """A function of x and k: an expression, or a statement that changes its left side."""
+    scope = {}
+    body = f"x, k = x.clone(), k\n    {text}\n    return {text[0]}" if text.split()[1] not in OPERATORS + COMPARISONS else f"return {text}"
+    exec(f"def f(x, k):\n    {body}\n", globals(), scope)
+    return scope["f"]
+
+
+NUMBERS = {"float": (2.5, 0.5, 1.5), "size": (2, 3, 5), "integer": (-2, -3, -5)}
+MIRRORED = {"gt": "lt", "ge": "le"}
+"""Comparisons with their operands exchanged say the same of all numbers, NaN included."""
+
+
+@contextlib.contextmanager
+def recordings():
+    """What is recorded meanwhile."""
+    found, finish = [], recording.Recording.finish
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recording.Recording, "finish", lambda self, result: found.append(finish(self, result)) or found[-1])
+        yield found
+
+
+def operators_on_tensors(parts, captured):
+    """The names of operators that take more than the number of an argument."""
+    decoded = parts.decode(captured.recording)
+    of_number = {source["value"] for source in decoded["sources"] if source["name"] == "k"}
+    names = []
+    for step in decoded["steps"]:
+        operands = [arg[1] for arg in step["args"] if isinstance(arg, tuple) and arg[0] == "value"]
+        if operands and set(operands) <= of_number:
+            of_number.update(result[1] for result in step["results"] if isinstance(result, tuple))
+            continue
+        name = step["op"].removeprefix("aten::").split(".")[0]
+        names.append(MIRRORED.get(name, name))
+    return names
+
+
+@pytest.mark.parametrize("numbers", NUMBERS.values(), ids=NUMBERS)
+@pytest.mark.parametrize("text", SIDES)
+@torch.no_grad()
+def test_numbers_that_vary_take_the_operators_of_those_that_do_not(ingot, parts, text, numbers):
+    function = of_text(text)
+    x = torch.arange(1, 7) if type(numbers[0]) is int else torch.arange(1.0, 7.0)
+    try:
+        function(x, numbers[0])
+    except (TypeError, RuntimeError):
+        return  # Python has no such operator.
+    step = ingot.compile(lambda x, k: function(x, k), wait=True)
+    with recordings() as found:
+        for k in numbers:
+            same(step(x, k), function(x, k))
+    assert len(found) > 1
+    first, *others = (operators_on_tensors(parts, captured) for captured in found)
+    assert first and all(names == first for names in others), step.report()
+
+
+@torch.no_grad()
+def test_a_number_divided_by_a_tensor_is_a_product_with_its_reciprocal(ingot):
+    """As eager computes it: the reciprocal of a small number is infinite where the quotient is not."""
+    step, x = ingot.compile(lambda x, k: k / x, wait=True), torch.tensor([1e-40, 3.0])
+    with counted(ingot) as seen:
+        for k in (2.5, 0.5, 1e-10, 0.0, 7.0):
+            torch.testing.assert_close(step(x, k), k / x, rtol=0, atol=0, equal_nan=True)
+    assert seen["native_calls"] >= 3, step.report()
+
+
+def outcome(function, *arguments):
+    try:
+        return str(function(*arguments))
+    except (OverflowError, RuntimeError, TypeError, ValueError) as e:
+        return type(e).__name__
+
+
+BEYOND = {
+    "a factor": lambda x, k: x * (k * k * k), "a term": lambda x, k: x.long() + (k + 9223372036854775000), "of a size": lambda x, k: x * (x.shape[0] * k * 10**12),
+    "a filled tensor": lambda x, k: torch.full((2,), k * 10**15), "a shift": lambda x, k: torch.roll(x, k * k * k), "an end": lambda x, k: torch.arange(k * k * k, k * k * k + 3),
+    "a bound": lambda x, k: torch.clamp(x, max=k * k * k * k), "memory": lambda x, k: torch.empty(0, k, k, k), "a slice": lambda x, k: x[: k * k * k] + x[-k * k * k:],
+    "a remainder": lambda x, k: x * (k * 10**15 % 1000007),
+    "a quotient": lambda x, k: x * (k * k * k * k // (k + 1)), "the larger": lambda x, k: x * max(k * k * k, 5),
+    "a float": lambda x, k: x.double() * float(k * k * k), "a ratio": lambda x, k: x.double() * (k * k * k / 7), "returned": lambda x, k: (x, k * 10**15, k * k * k * k),
+    "compared": lambda x, k: x * 2 if k * k * k * k > 5 else x * 3, "vanishing": lambda x, k: x * ((k - k) * (1 << 62) * 8 + k),
+    "strides": lambda x, k: x.as_strided((2,), ((k * k * k) % 2,)),
+    "a size below": lambda x, k: x.new_zeros(k * k * k - k * k * k + 2),
+}
+
+
+@pytest.mark.parametrize("function", BEYOND.values(), ids=BEYOND)
+@torch.no_grad()
+def test_integers_have_no_end(ingot, function):
+    """Python's have none: what a program computes in 64 bits is served as long as it is the same."""
+    step = ingot.compile(lambda x, k: function(x, k), wait=True)
+    with counted(ingot) as seen:
+        for k in (1, 2, 3, 5, 9, 1000, 2_097_151, 2_097_152, 3_000_000, (1 << 31) - 3, (1 << 31) - 2, 0, 4, 1 << 31, (1 << 51) + 1, (1 << 62) + 1, 1 << 63, 1 << 64, -3, 6, 7):
+            x = torch.arange(1.0, 7.0)
+            assert outcome(step, x, k) == outcome(function, x, k), (k, step.report())
+    # Of a sum beyond 2^53, and of a stride that another call may not have, each is a variant of its own.
+    assert seen["native_calls"] >= (0 if function in (BEYOND["a term"], BEYOND["strides"]) else 2), step.report()
