@@ -398,3 +398,11 @@ def test_tables_that_have_grown_are_served(ingot):
         for n in (3, 10, 11):
             step(torch.randn(2, n, 4))
     assert ingot.stats()["native_calls"] - before == 3, step.report()
+
+
+@pytest.mark.parametrize("seed", (1, 3))
+def test_generated_histories(seed):
+    """Those of tests/fuzz/state whose tensors part and meet again; the first is taken by another process as well."""
+    fuzzer = pathlib.Path(__file__).parent.parent / "fuzz" / "state"
+    done = subprocess.run([sys.executable, str(fuzzer), "--seed", str(seed)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
