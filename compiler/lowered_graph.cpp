@@ -58,8 +58,9 @@ Result<LoweredGraph> LowerGraph(const Graph& graph, const CompileOptions& option
   return lowered;
 }
 
-Result<proto::ManifestT> PlanOf(const LoweredGraph& lowered, std::span<const Object> objects) {
-  TRY_ASSIGN(proto::ManifestT plan, BuildPlan(lowered.graph, lowered.fused, objects));
+Result<proto::ManifestT> PlanOf(const LoweredGraph& lowered, std::span<const Object> objects,
+                                std::vector<NodeId>* nodes) {
+  TRY_ASSIGN(proto::ManifestT plan, BuildPlan(lowered.graph, lowered.fused, objects, nodes));
   plan.conditions = lowered.conditions.ToText();
   return plan;
 }

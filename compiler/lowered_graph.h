@@ -38,7 +38,8 @@ TakesProduct ProductsOf(const Target& target, const std::unordered_set<NodeId>* 
 /// kInvalid: the graph does not verify.
 Result<LoweredGraph> LowerGraph(const Graph& graph, const CompileOptions& options, bool keeps_before_layouts = false);
 
-/// The plan of a graph; `objects`: one for each kernel.
-Result<proto::ManifestT> PlanOf(const LoweredGraph& lowered, std::span<const Object> objects);
+/// The plan of a graph; `objects`: one for each kernel; `nodes`: as BuildPlan gives them.
+Result<proto::ManifestT> PlanOf(const LoweredGraph& lowered, std::span<const Object> objects,
+                                std::vector<NodeId>* nodes = nullptr);
 
 }  // namespace ingot::compiler

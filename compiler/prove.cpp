@@ -2,7 +2,6 @@
 #include "compiler/prove.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,6 +16,7 @@
 #include "compiler/loop/interpret.h"
 #include "compiler/loop/scalar.h"
 #include "compiler/loop/text.h"
+#include "compiler/proof/samples.h"
 
 namespace ingot::compiler {
 
@@ -34,88 +34,7 @@ constexpr int64_t kColumnsAtEnd = 2;
 // Values of a kernel's first symbol, the others follow: nothing but the rest of a vector, and, once every kernel has
 // had its turn, whole vectors.
 constexpr int64_t kSizes[] = {3, 131};
-// Where a rounded value decides between results far apart, other digits may rightly decide otherwise: one of so many
-// trials with other inputs must agree in every element.
-constexpr uint64_t kTriesAtSteps = 3;
 constexpr int64_t kComparedAtOnce = 4096;
-
-// A sequence that is the same everywhere, which std distributions are not.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t Next() {
-    uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-  }
-
- private:
-  uint64_t state_;
-};
-
-template <typename T>
-void Put(uint8_t* at, T value) {
-  std::memcpy(at, &value, sizeof value);
-}
-
-// Integers are often indices: the smallest are most likely in range.
-void PutRandom(uint8_t* at, DType dtype, Random& random) {
-  const uint64_t bits = random.Next();
-  const double real = static_cast<double>(static_cast<int64_t>(bits)) * 0x1p-63;
-  loop::WriteElement(at, dtype, {real, static_cast<int64_t>(bits & 1)});
-}
-
-// Room for rounding in another order; the interpreter adds up in double.
-double ToleranceOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF16: return 4e-3;
-    case DType::kBF16: return 3e-2;
-    case DType::kF8E4M3: return 0.15;
-    case DType::kF8E5M2: return 0.3;
-    case DType::kF64: return 1e-9;
-    case DType::kF32: return 1e-3;
-    default: return 0;
-  }
-}
-
-// How much further apart results may be than a nudge of the inputs' last digits moves them: where a
-// sum cancels or a divisor is almost zero, any other order of rounding is as good an answer.
-constexpr double kNudge = 0x1p-22;
-constexpr double kNudgeAllowance = 64;
-
-bool Close(double found, double expected, double nudged, double tolerance) {
-  if (found == expected || (std::isnan(found) && std::isnan(expected))) return true;
-  // An infinity or NaN that a nudge makes or unmakes decides nothing.
-  if (!std::isfinite(expected) || !std::isfinite(nudged)) return std::isfinite(expected) != std::isfinite(nudged);
-  const double allowed = tolerance * std::max(1.0, std::abs(expected)) + kNudgeAllowance * std::abs(expected - nudged);
-  return std::abs(found - expected) <= allowed;
-}
-
-// Moves a float by its last digits, up or down in turn.
-void Nudge(uint8_t* at, DType dtype, bool up) {
-  const double factor = up ? 1 + kNudge : 1 - kNudge;
-  if (dtype == DType::kF32) {
-    float value;
-    std::memcpy(&value, at, sizeof value);
-    Put(at, static_cast<float>(value * factor));
-  } else if (dtype == DType::kF64) {
-    double value;
-    std::memcpy(&value, at, sizeof value);
-    Put(at, value * factor);
-  }
-}
-
-using Memory = std::shared_ptr<uint8_t>;
-
-// Pages of large tables that nothing touches are never made. Not of the heap, which may hand out again what it would
-// have to clear. Empty where there is no memory.
-Memory Zeros(size_t bytes) {
-  bytes = std::max<size_t>(1, bytes);
-  void* made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (made == MAP_FAILED) return nullptr;
-  return {static_cast<uint8_t*>(made), [bytes](uint8_t* memory) { munmap(memory, bytes); }};
-}
 
 /// What one run of a kernel reads and writes: a memory for each parameter.
 using Memories = std::vector<Memory>;
@@ -284,7 +203,7 @@ class Trial {
     const auto size = static_cast<int64_t>(SizeOf(dtype));
     const int64_t made = std::min(end, begin + kPeriod);
     for (int64_t at = begin * size; at < made * size; at += size) {
-      PutRandom(memory + at, dtype, random);
+      PutSample(memory + at, dtype, Sampled::kOrdinary, random);
       const bool is_up = (random.Next() & 1) != 0;
       if (how == Begin::kNudged) Nudge(memory + at, dtype, is_up);
     }
@@ -306,8 +225,8 @@ class Trial {
     if (found == expected || (std::isnan(found) && std::isnan(expected))) return true;
     if (exactness.is_exact) return false;
     const double tolerance = std::max(ToleranceOf(dtype), exactness.is_single ? ToleranceOf(DType::kF32) : 0);
-    if (Close(found, expected, expected, tolerance)) return true;
-    return Close(found, expected, loop::ReadElement(Nudged()[param].get() + at, dtype).f, tolerance);
+    if (compiler::IsClose(found, expected, expected, tolerance)) return true;
+    return compiler::IsClose(found, expected, loop::ReadElement(Nudged()[param].get() + at, dtype).f, tolerance);
   }
 
   /// Every element: results that every implementation gives alike must be equal, others close.

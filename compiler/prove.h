@@ -11,6 +11,10 @@
 
 namespace ingot::compiler {
 
+/// Interpreted instructions in a millisecond, measured: turns the time box of a proof into a bound that does not depend
+/// on the machine.
+inline constexpr uint64_t kWorkInMillisecond = 20'000;
+
 /// What was run of one kernel: its first and last rows, at one size.
 struct KernelProof {
   int64_t rows = 0;
@@ -20,7 +24,7 @@ struct KernelProof {
 
 struct ProofReport {
   uint64_t seed = 0;
-  uint32_t proved = 0;               ///< kernels of which rows were run
+  uint32_t proved = 0;  ///< kernels of which rows were run
   std::vector<KernelProof> kernels;  ///< one for each kernel
 };
 

@@ -123,13 +123,28 @@ Task<Json> ProvenanceJson(Core& core, Digest artifact, Until until) {
     out["arena_bytes_min"] = made->arena_bytes_min();
     out["proof_kernels"] = made->proof_kernels();
     out["proofs"] = Json::array();
+    const auto text = [](const flatbuffers::String* s) { return s == nullptr ? std::string() : s->str(); };
     for (uint32_t i = 0; made->proofs() != nullptr && i < made->proofs()->size(); ++i) {
       const proto::KernelProof& proof = *made->proofs()->Get(i);
-      const auto text = [](const flatbuffers::String* s) { return s == nullptr ? std::string() : s->str(); };
       out["proofs"].push_back({{"kernel", text(proof.kernel())},
                                {"rows", proof.rows()},
                                {"rows_run", proof.rows_run()},
                                {"skipped", text(proof.skipped())}});
+    }
+    out["launch_proofs"] = Json::array();
+    for (uint32_t i = 0; made->launch_proofs() != nullptr && i < made->launch_proofs()->size(); ++i) {
+      const proto::LaunchProof& proof = *made->launch_proofs()->Get(i);
+      out["launch_proofs"].push_back({{"kernel", text(proof.kernel())},
+                                      {"sizes", proof.sizes()},
+                                      {"elements", proof.elements()},
+                                      {"skipped", text(proof.skipped())}});
+    }
+    if (const proto::GraphProof* whole = made->graph_proof()) {
+      Json unknown = Json::array();
+      for (uint32_t i = 0; whole->unknown() != nullptr && i < whole->unknown()->size(); ++i) {
+        unknown.push_back(whole->unknown()->Get(i)->str());
+      }
+      out["graph_proof"] = {{"sizes", whole->sizes()}, {"skipped", text(whole->skipped())}, {"unknown", unknown}};
     }
   }
   co_return out;

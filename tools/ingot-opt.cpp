@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/compile.h"
 #include "compiler/explain_steps.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/fusion/lower.h"
@@ -19,6 +20,8 @@
 #include "compiler/passes/apply_patterns.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/targets/target.h"
+#include "proto/artifact_file.h"
+#include "proto/artifact_generated.h"
 
 namespace ingot {
 namespace {
@@ -26,18 +29,21 @@ namespace {
 constexpr std::string_view kUsage =
     "usage: ingot-opt [--passes=a,b | --disable=a,b] [--dump=DIR] [--time] [--explain] [FILE]\n"
     "       ingot-opt --lift FILE\n"
+    "       ingot-opt --prove [FILE]\n"
     "       ingot-opt --list | --rules\n"
     "Reads graph text from FILE or standard input and prints the graph after the passes; without\n"
     "--passes these are the passes of a CPU compile. --explain prints a table of what becomes of each step\n"
     "instead: the kernel it is part of, or why it stays with ATen, and which rewrites nearly took place there.\n"
     "--list prints the names of the passes, --rules the operators that can become part of a kernel. --lift\n"
-    "reads a recording and prints the template it makes by itself, its range and what fixed sizes.\n";
+    "reads a recording and prints the template it makes by itself, its range and what fixed sizes. --prove compares\n"
+    "the kernels and the plan of a graph with what its nodes say, and prints what was compared and what that took.\n";
 
 struct Options {
   std::vector<std::string> passes;
   compiler::PipelineOptions pipeline;
   std::string file;
-  bool has_passes = false, list = false, rules = false, time = false, explain = false, lift = false, help = false;
+  bool has_passes = false, list = false, rules = false, time = false, explain = false, lift = false, prove = false,
+       help = false;
 };
 
 std::vector<std::string> SplitList(std::string_view text) {
@@ -70,6 +76,8 @@ Result<Options> ReadArguments(int argc, char** argv) {
       options.explain = true;
     } else if (arg == "--lift") {
       options.lift = true;
+    } else if (arg == "--prove") {
+      options.prove = true;
     } else if (arg == "--time") {
       options.time = true;
     } else if (arg == "--help") {
@@ -121,6 +129,26 @@ Status Explain(const compiler::Graph& graph, const std::vector<compiler::Pattern
   return {};
 }
 
+/// What a compile compares, and what that took.
+Status Prove(const compiler::Graph& graph) {
+  compiler::CompileOptions options;
+  TRY_ASSIGN(options.target, compiler::TargetSpec::Host());
+  TRY_ASSIGN(const compiler::Artifact artifact, compiler::Compile(graph, options));
+  TRY_ASSIGN(const proto::ArtifactView file, proto::OpenArtifact(artifact.bytes));
+  const std::unique_ptr<proto::ManifestT> plan(proto::GetManifest(file.manifest.data())->UnPack());
+  const auto but = [](const std::string& why) { return why.empty() ? why : "; " + why; };
+  for (const auto& launch : plan->provenance->launch_proofs) {
+    std::cout << launch->kernel << ": " << launch->elements << " elements at " << launch->sizes << " sizes"
+              << but(launch->skipped) << "\n";
+  }
+  const proto::GraphProofT& whole = *plan->provenance->graph_proof;
+  std::cout << "as a whole: at " << whole.sizes << " sizes" << but(whole.skipped) << "\n";
+  for (const std::string& name : whole.unknown) std::cout << "made up: " << name << "\n";
+  std::cerr << artifact.seconds_passes << " s passes, " << artifact.seconds_fusion << " s fusion, "
+            << artifact.seconds_codegen << " s code, " << artifact.seconds_proof << " s proof\n";
+  return {};
+}
+
 Status Run(const Options& options) {
   if (options.help) {
     std::cout << kUsage;
@@ -143,6 +171,7 @@ Status Run(const Options& options) {
     return {};
   }
   TRY_ASSIGN(compiler::Graph graph, compiler::Parse(text));
+  if (options.prove) return Prove(graph);
   const auto uses = std::make_shared<std::vector<compiler::PatternUse>>();
   TRY_ASSIGN(const compiler::Pipeline pipeline, PipelineOf(options, uses));
   TRY_ASSIGN(const std::vector<compiler::PassRun> runs, pipeline.Run(graph, options.pipeline));

@@ -29,7 +29,7 @@ class Planner {
   Planner(const Graph& graph, const Fused& fused, std::span<const Object> objects)
       : graph_(graph), fused_(fused), objects_(objects), out_(graph) {}
 
-  Result<proto::ManifestT> Plan() {
+  Result<proto::ManifestT> Plan(std::vector<NodeId>* nodes) {
     out_.plan.name = graph_.name;
     out_.plan.abi = INGOT_KERNEL_ABI_VERSION;
     out_.bound.assign(graph_.value_count(), kUnbound);
@@ -47,6 +47,7 @@ class Planner {
     for (const uint32_t at : out_.schedule.steps) TRY(PlanStep(fused_.steps[at]));
     TRY(Finish());
     DescribeCoverage();
+    if (nodes != nullptr) *nodes = std::move(out_.nodes);
     return std::move(out_.plan);
   }
 
@@ -136,9 +137,9 @@ class Planner {
     if ((node.effects & kGuard) != 0) return PlanGuard(node);
     // Memory whose elements nobody promises.
     if (node.op == "aten.empty.memory_format") return out_.PlaceResult(node.results[0]);
-    if (out_.schedule.inplace[step.node]) return PlanInplace(node);
-    if (auto product = MatrixProductOf(graph_, node)) return PlanProduct(node, *product);
-    return PlanAten(node);
+    if (out_.schedule.inplace[step.node]) return PlanInplace(step.node);
+    if (auto product = MatrixProductOf(graph_, node)) return PlanProduct(step.node, *product);
+    return PlanAten(step.node);
   }
 
   Status PlanLaunch(const Launch& launch) {
@@ -193,7 +194,8 @@ class Planner {
     return {};
   }
 
-  Status PlanInplace(const Node& node) {
+  Status PlanInplace(NodeId id) {
+    const Node& node = graph_.node(id);
     const auto& operand = std::get<Ref>(node.args[static_cast<size_t>(node.inplace)]);
     TRY_ASSIGN(const uint32_t target, out_.ValueAt(operand.id));
     TRY_ASSIGN(const uint32_t result, out_.ValueAt(node.results[0]));
@@ -211,7 +213,7 @@ class Planner {
     auto step = AtenStep(node, DispatcherName(node.op));
     step->inplace = node.inplace;
     step->results = {result};
-    out_.Push(std::move(step));
+    out_.Push(std::move(step), id);
     return {};
   }
 
@@ -224,7 +226,8 @@ class Planner {
     return step;
   }
 
-  Status PlanAten(const Node& node) {
+  Status PlanAten(NodeId node_id) {
+    const Node& node = graph_.node(node_id);
     const std::string_view out = OutForm(node.op);
     const bool direct = !out.empty() && node.results.size() == 1;
     auto step = AtenStep(node, direct ? std::string(out) : DispatcherName(node.op));
@@ -239,7 +242,7 @@ class Planner {
       }
       step->results.push_back(out_.bound[id]);
     }
-    out_.Push(std::move(step));
+    out_.Push(std::move(step), node_id);
     return {};
   }
 
@@ -253,7 +256,8 @@ class Planner {
                          out_.plan.values[out_.bound[id]]->storage);
   }
 
-  Status PlanProduct(const Node& node, const MatrixProduct& product) {
+  Status PlanProduct(NodeId id, const MatrixProduct& product) {
+    const Node& node = graph_.node(id);
     TRY(out_.PlaceResult(node.results[0]));
     const Type& right = graph_.type(product.right);
     uint32_t right_at = out_.bound[product.right];
@@ -273,7 +277,7 @@ class Planner {
     }
     step->results = {AsMatrix(node.results[0])};
     step->cost = CostTable(AtenCostOf(graph_, node));
-    out_.Push(std::move(step));
+    out_.Push(std::move(step), id);
     return {};
   }
 
@@ -406,8 +410,9 @@ class Planner {
 
 }  // namespace
 
-Result<proto::ManifestT> BuildPlan(const Graph& graph, const Fused& fused, std::span<const Object> objects) {
-  return Planner(graph, fused, objects).Plan();
+Result<proto::ManifestT> BuildPlan(const Graph& graph, const Fused& fused, std::span<const Object> objects,
+                                   std::vector<NodeId>* nodes) {
+  return Planner(graph, fused, objects).Plan(nodes);
 }
 
 }  // namespace ingot::compiler

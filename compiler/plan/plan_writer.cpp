@@ -76,7 +76,7 @@ void PlanWriter::Touch(uint32_t value) {
   storage.last_step = step;
 }
 
-void PlanWriter::Push(std::unique_ptr<proto::PlanStepT> step) {
+void PlanWriter::Push(std::unique_ptr<proto::PlanStepT> step, NodeId node) {
   for (const uint32_t value : step->buffers) Touch(value);
   for (const uint32_t value : step->results) Touch(value);
   for (const auto& arg : step->args) {
@@ -86,6 +86,7 @@ void PlanWriter::Push(std::unique_ptr<proto::PlanStepT> step) {
     }
   }
   plan.steps.push_back(std::move(step));
+  nodes.push_back(node);
 }
 
 void PlanWriter::PushCopy(uint32_t to, uint32_t from) {

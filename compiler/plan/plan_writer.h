@@ -26,6 +26,7 @@ class PlanWriter {
   std::vector<Dim> offsets;       ///< offset of each plan value
   Schedule schedule;              ///< set before anything is written, as `bound`
   std::vector<ValueId> returned;  ///< values whose memory is given to the caller
+  std::vector<NodeId> nodes;      ///< of each step, as Push was told
   PlanArgs args;
 
   uint32_t DimAt(const Dim& dim) { return args.DimAt(dim); }
@@ -40,7 +41,8 @@ class PlanWriter {
   Status PlaceResult(ValueId id);
   proto::StorageKind KindOf(uint32_t value) const { return plan.storages[plan.values[value]->storage]->kind; }
 
-  void Push(std::unique_ptr<proto::PlanStepT> step);
+  /// `node`: the one that the step calls an operator for.
+  void Push(std::unique_ptr<proto::PlanStepT> step, NodeId node = kNoNode);
   void PushCopy(uint32_t to, uint32_t from);
   /// A copy of `value` in memory of its own.
   uint32_t CopyOf(uint32_t value, const Type& type, proto::StorageKind kind);

@@ -33,6 +33,7 @@ struct Object {
 class Runner {
  public:
   virtual ~Runner() = default;
+  /// One that is there already stays.
   virtual Status Add(const Object& object) = 0;
   /// The kernel's status (kernels/abi.h). kNotFound: no object that was added exports the symbol.
   virtual Result<int32_t> Run(const std::string& symbol, const IngotCallFrame& frame) = 0;

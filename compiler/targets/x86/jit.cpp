@@ -39,6 +39,10 @@ Result<std::unique_ptr<Jit>> Jit::Create() {
 }
 
 Status Jit::Add(const Object& object) {
+  {
+    const std::lock_guard held(lock_);
+    if (!added_.insert(object.symbol).second) return {};
+  }
   const auto add = [&](const std::string& symbol, Bytes code) -> Status {
     auto bytes = llvm::MemoryBuffer::getMemBufferCopy(AsText(code), symbol);
     if (llvm::Error error = state_->lljit->addObjectFile(std::move(bytes))) {

@@ -30,7 +30,7 @@ class Jit : public Runner {
   std::unique_ptr<State> state_;
   std::mutex lock_;
   std::map<std::string, IngotKernel> found_;  // Guarded by lock_, as what follows.
-  std::set<std::string> shared_;
+  std::set<std::string> shared_, added_;
 };
 
 }  // namespace ingot::compiler::x86

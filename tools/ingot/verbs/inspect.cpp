@@ -53,6 +53,15 @@ void PrintProvenance(const Json& variants) {
       const std::string why = Text(proof, "skipped");
       if (!why.empty()) troubles += fmt::format("{}  no proof of {}: {}\n", artifact, Text(proof, "kernel"), why);
     }
+    for (const Json& proof : made.value("launch_proofs", Json::array())) {
+      const std::string why = Text(proof, "skipped");
+      if (!why.empty())
+        troubles += fmt::format("{}  {} not compared with its nodes: {}\n", artifact, Text(proof, "kernel"), why);
+    }
+    if (made.contains("graph_proof")) {
+      const std::string why = Text(made["graph_proof"], "skipped");
+      if (!why.empty()) troubles += fmt::format("{}  not compared as a whole: {}\n", artifact, why);
+    }
   }
   table.Print();
   std::fputs(troubles.c_str(), stdout);

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/proof/array.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace ingot::compiler {
+namespace {
+
+constexpr int64_t kArrayBytesMax = 256 << 20;
+
+}  // namespace
+
+std::vector<int64_t> NumbersOf(const Dims& dims) {
+  std::vector<int64_t> numbers;
+  for (const Dim& dim : dims) numbers.push_back(dim.const_value());
+  return numbers;
+}
+
+int64_t PlaceOf(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t number) {
+  int64_t place = 0;
+  for (size_t k = sizes.size(); k-- > 0;) {
+    if (sizes[k] <= 1) continue;
+    place += number % sizes[k] * strides[k];
+    number /= sizes[k];
+  }
+  return place;
+}
+
+Result<Array> Array::Of(const Type& type) {
+  if (guards::IsComplex(type.dtype)) return Error(Code::kUnsupported, "complex numbers");
+  Array array{type.dtype, NumbersOf(type.sizes), 1, nullptr};
+  const auto bytes = static_cast<int64_t>(SizeOf(type.dtype));
+  for (const int64_t size : array.sizes) {
+    if (size < 0) return Error(Code::kInvalid, "a size below 0");
+    if (size > 0 && array.elements > kArrayBytesMax / bytes / size) {
+      return Error(Code::kExhausted, "more memory than a proof takes");
+    }
+    array.elements *= size;
+  }
+  array.memory = Zeros(static_cast<size_t>(array.elements * bytes));
+  if (!array.memory) return Error(Code::kExhausted, "no memory");
+  return array;
+}
+
+std::vector<int64_t> Array::Strides() const {
+  std::vector<int64_t> strides(sizes.size());
+  int64_t stride = 1;
+  for (size_t k = sizes.size(); k-- > 0;) {
+    strides[k] = stride;
+    stride *= sizes[k];
+  }
+  return strides;
+}
+
+loop::Scalar Array::At(int64_t number) const {
+  return loop::ReadElement(memory.get() + number * static_cast<int64_t>(SizeOf(dtype)), dtype);
+}
+
+void Array::Set(int64_t number, loop::Scalar value) {
+  loop::WriteElement(memory.get() + number * static_cast<int64_t>(SizeOf(dtype)), dtype, value);
+}
+
+double Array::NumberAt(int64_t number) const {
+  const loop::Scalar scalar = At(number);
+  return guards::IsFloat(dtype) ? scalar.f : static_cast<double>(scalar.i);
+}
+
+void Array::SetNumber(int64_t number, double value) {
+  const bool is_float = guards::IsFloat(dtype);
+  const loop::Scalar scalar = {value, is_float ? 0 : static_cast<int64_t>(value)};
+  // Narrow floats are rounded from f32, as they are in memory everywhere.
+  Set(number, is_float && dtype != DType::kF64 ? loop::CastScalar(scalar, DType::kF64, DType::kF32) : scalar);
+}
+
+void Array::Fill(uint64_t seed, Sampled which) {
+  // They come again: most of the time of a small proof would be making them.
+  constexpr int64_t kPeriod = 4093;
+  Random random(seed);
+  const auto size = static_cast<int64_t>(SizeOf(dtype));
+  const int64_t made = std::min(elements, kPeriod);
+  for (int64_t i = 0; i < made; ++i) PutSample(memory.get() + i * size, dtype, which, random);
+  for (int64_t i = made; i < elements; i += kPeriod) {
+    const int64_t count = std::min(kPeriod, elements - i);
+    std::memcpy(memory.get() + i * size, memory.get(), static_cast<size_t>(count * size));
+  }
+}
+
+Result<Array> Array::Nudged(uint64_t seed) const {
+  Array nudged = *this;
+  const auto size = static_cast<int64_t>(SizeOf(dtype));
+  nudged.memory = Zeros(static_cast<size_t>(elements * size));
+  if (!nudged.memory) return Error(Code::kExhausted, "no memory");
+  std::memcpy(nudged.memory.get(), memory.get(), static_cast<size_t>(elements * size));
+  Random random(seed);
+  for (int64_t i = 0; i < elements; ++i) Nudge(nudged.memory.get() + i * size, dtype, (random.Next() & 1) != 0);
+  return nudged;
+}
+
+Compared FirstDifference(const Array& found, const Array& expected, const Array* other) {
+  const size_t bytes = static_cast<size_t>(expected.elements) * SizeOf(expected.dtype);
+  if (std::memcmp(found.memory.get(), expected.memory.get(), bytes) == 0) return {};
+  for (int64_t i = 0; i < expected.elements; ++i) {
+    const double is = found.NumberAt(i), should = expected.NumberAt(i);
+    if (is == should || (std::isnan(is) && std::isnan(should))) continue;
+    const double nudged = other == nullptr ? should : other->NumberAt(i);
+    if (guards::IsFloat(expected.dtype) && IsClose(is, should, nudged, ToleranceOf(expected.dtype))) continue;
+    return {i, is, should};
+  }
+  return {};
+}
+
+}  // namespace ingot::compiler

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/proof/graph_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "compiler/ir/text.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/proof/products.h"
+
+namespace ingot::compiler {
+namespace {
+
+// Composites of composites.
+constexpr int kPartsWithinMax = 4;
+
+/// The node alone, in a graph whose inputs are its operands, each once and in their order. In place it makes a result.
+Graph PartOf(const Graph& graph, NodeId id, std::vector<ValueId>& operands) {
+  Graph part;
+  Node node = graph.node(id);
+  std::map<ValueId, ValueId> here;
+  const auto at = [&](ValueId value) {
+    const auto found = here.find(value);
+    if (found != here.end()) return found->second;
+    operands.push_back(value);
+    return here[value] = part.AddInput(InputKind::kInput, fmt::format("x{}", operands.size()), graph.type(value));
+  };
+  for (Arg& arg : node.args) {
+    if (auto* ref = std::get_if<Ref>(&arg)) ref->id = at(ref->id);
+    if (auto* list = std::get_if<RefList>(&arg)) {
+      for (ValueId& value : list->ids) value = value == kNoValue ? value : at(value);
+    }
+  }
+  std::vector<Type> types;
+  for (const ValueId value : node.results) types.push_back(graph.type(value));
+  node.results.clear();
+  node.inplace = -1;
+  const NodeId made = part.AddNode(std::move(node), std::move(types));
+  part.SetOutputs(part.node(made).results);
+  return part;
+}
+
+/// The part wherever its operands and results lie.
+Digest NameOf(const Graph& part) {
+  Graph plain = part;
+  for (ValueId id = 0; id < plain.value_count(); ++id) {
+    Type& type = plain.value(id).type;
+    type = Type::Contiguous(type.dtype, type.sizes);
+  }
+  return GraphDigest(plain);
+}
+
+bool Apply(Graph& part, std::string_view pass_name) {
+  const Result<Pass> pass = FindPass(pass_name);
+  if (!pass) return false;
+  const Result<bool> changed = (*pass)(part);
+  return changed && *changed;
+}
+
+/// Positions counted from the front, defaults filled in, one spelling: what expressions are made from.
+bool Spell(Graph& part) {
+  const bool shapes = Apply(part, "canonicalize-shapes");
+  return Apply(part, "canonicalize-variants") || shapes;
+}
+
+bool AreClose(const std::vector<Array>& found, const std::vector<Array>& expected) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (FirstDifference(found[i], expected[i], nullptr).element >= 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::vector<Array>> UnknownCalls::Make(const Graph& part, std::vector<Array> operands) {
+  const Digest name = NameOf(part);
+  Operator& called = operators_[name];
+  const Node& node = part.node(part.order().front());
+  called.name = node.op;
+  for (const Called& call : called.calls) {
+    if (node.effects == kPure && AreClose(operands, call.operands)) return call.results;
+  }
+  std::vector<Array> results;
+  for (const ValueId output : part.outputs) {
+    TRY_ASSIGN(Array array, Array::Of(part.type(output)));
+    array.Fill(name.low + 31 * called.calls.size() + results.size(), Sampled::kOrdinary);
+    results.push_back(std::move(array));
+  }
+  called.calls.push_back({std::move(operands), results});
+  return results;
+}
+
+void UnknownCalls::Rewind() {
+  for (auto& [name, called] : operators_) {
+    for (Called& call : called.calls) call.is_used = false;
+  }
+}
+
+Result<std::vector<Array>> UnknownCalls::Find(const Graph& part, const std::vector<Array>& operands) {
+  const Node& node = part.node(part.order().front());
+  const auto found = operators_.find(NameOf(part));
+  if (found == operators_.end()) return Error(Code::kUnsupported, fmt::format("{} is called otherwise", node.op));
+  for (Called& call : found->second.calls) {
+    if (!AreClose(operands, call.operands) || (node.effects != kPure && call.is_used)) continue;
+    call.is_used = true;
+    return call.results;
+  }
+  return Error(Code::kInternal, fmt::format("an operand of {} is another one", node.op));
+}
+
+std::vector<std::string> UnknownCalls::names() const {
+  std::vector<std::string> names;
+  for (const auto& [digest, called] : operators_) names.push_back(called.name);
+  std::ranges::sort(names);
+  names.erase(std::ranges::unique(names).begin(), names.end());
+  return names;
+}
+
+std::string UnknownCalls::Unused() const {
+  for (const auto& [digest, called] : operators_) {
+    if (!std::ranges::all_of(called.calls, &Called::is_used)) return called.name;
+  }
+  return {};
+}
+
+Result<std::vector<Array>> NodeRunner::Evaluate(const Graph& part, const std::vector<Array>& operands,
+                                                bool& has_expression) {
+  Evaluation evaluation(part, {}, work_max_ - std::min(work_max_, work_), narrow_);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    evaluation.Give(part.inputs[i].value, {operands[i].memory.get(), 0, operands[i].Strides()});
+  }
+  std::vector<Array> results;
+  for (const ValueId output : part.outputs) {
+    TRY_ASSIGN(Array array, Array::Of(part.type(output)));
+    for (int64_t i = 0; i < array.elements && evaluation.status(); ++i) array.Set(i, evaluation.At(output, i));
+    results.push_back(std::move(array));
+  }
+  work_ += evaluation.work();
+  has_expression = evaluation.status() || evaluation.status().error().code() != Code::kUnsupported;
+  if (!evaluation.status()) return evaluation.status().error();
+  return results;
+}
+
+Result<std::vector<Array>> NodeRunner::Run(const Graph& graph, NodeId id, const std::map<ValueId, Array>& operands) {
+  const Node& node = graph.node(id);
+  const OperandOf operand = [&](ValueId value) -> const Array& { return operands.at(value); };
+  TRY_ASSIGN(std::optional<Array> product, ProductOf(graph, node, operand, work_max_, work_));
+  if (product) return std::vector<Array>{std::move(*product)};
+  std::vector<ValueId> names;
+  Graph part = PartOf(graph, id, names);
+  std::vector<Array> arrays;
+  for (const ValueId name : names) arrays.push_back(operands.at(name));
+  if (node.effects == kPure) {
+    const bool is_spelt = Spell(part);
+    if (part.order().size() == 1) {
+      bool has_expression = false;
+      Result<std::vector<Array>> results = Evaluate(part, arrays, has_expression);
+      if (has_expression) return results;
+    }
+    Graph parts = part;
+    const bool is_apart = Apply(parts, "decompose");
+    if (depth_ < kPartsWithinMax && (is_apart || is_spelt)) {
+      std::map<ValueId, Array> values;
+      for (size_t i = 0; i < arrays.size(); ++i) values.emplace(parts.inputs[i].value, arrays[i]);
+      // Constants that came with it.
+      for (size_t i = arrays.size(); i < parts.inputs.size(); ++i) {
+        TRY_ASSIGN(Array constant, ConstantOf(parts, parts.inputs[i]));
+        values.emplace(parts.inputs[i].value, std::move(constant));
+      }
+      ++depth_;
+      auto all = RunAll(parts, std::move(values));
+      --depth_;
+      if (!all) return std::move(all).error();
+      std::vector<Array> found;
+      for (const ValueId output : parts.outputs) found.push_back(all->at(output));
+      return found;
+    }
+  }
+  return unknown_ == Unknown::kMadeUp ? calls_.Make(part, std::move(arrays)) : calls_.Find(part, arrays);
+}
+
+Result<std::map<ValueId, Array>> NodeRunner::RunAll(const Graph& graph, std::map<ValueId, Array> values) {
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if ((node.effects & kGuard) != 0) continue;
+    std::map<ValueId, Array> operands;
+    ForEachOperand(node, [&](ValueId value) { operands.emplace(value, values.at(value)); });
+    auto results = Run(graph, id, operands);
+    if (!results)
+      return std::move(results).error().Wrap(fmt::format("%{}", node.results.empty() ? 0 : node.results[0]));
+    for (size_t i = 0; i < node.results.size(); ++i) values.insert_or_assign(node.results[i], (*results)[i]);
+  }
+  return values;
+}
+
+Result<Array> ConstantOf(const Graph& graph, const Input& input) {
+  TRY_ASSIGN(Array array, Array::Of(graph.type(input.value)));
+  const size_t bytes = static_cast<size_t>(array.elements) * SizeOf(array.dtype);
+  if (input.data.size() != bytes) return Error(Code::kInternal, "a constant of another size");
+  std::copy(input.data.begin(), input.data.end(), array.memory.get());
+  return array;
+}
+
+}  // namespace ingot::compiler

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/prove_meaning.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/passes/pipeline.h"
+#include "compiler/proof/prove_fusion.h"
+#include "compiler/proof/prove_graph.h"
+#include "compiler/proof/sizes.h"
+#include "compiler/prove.h"
+
+namespace ingot::compiler {
+namespace {
+
+// Making the weights of a larger graph takes longer than its compile.
+constexpr int64_t kInputBytesMax = 4 << 20;
+
+}  // namespace
+
+Status ProveMeaning(const Graph& graph, const LoweredGraph& lowered, const CompileOptions& options,
+                    std::span<const NodeId> nodes, const LaunchKernel& launch, proto::ManifestT& plan) {
+  const TriedSizes tried = SizesToTry(graph, lowered.conditions);
+  std::vector<std::vector<int64_t>> sizes = tried.small;
+  sizes.insert(sizes.end(), tried.larger.begin(), tried.larger.end());
+  TRY_ASSIGN(const FusionProof fusion, ProveFusion(lowered.graph, lowered.fused, sizes,
+                                                   options.prove_ms_max * kWorkInMillisecond, options.threads));
+  for (const LaunchProof& launch : fusion.launches) {
+    auto proof = std::make_unique<proto::LaunchProofT>();
+    proof->kernel = launch.kernel;
+    proof->sizes = launch.sizes;
+    proof->elements = launch.elements;
+    proof->skipped = launch.skipped;
+    plan.provenance->launch_proofs.push_back(std::move(proof));
+  }
+  const CompiledGraph compiled{.captured = graph,
+                               .lowered = lowered.graph,
+                               .fused = lowered.fused,
+                               .plan = plan,
+                               .nodes = nodes,
+                               .launch = launch,
+                               .without = [&](const std::string& pass) -> Result<Graph> {
+                                 CompileOptions others = options;
+                                 others.disabled_passes.push_back(pass);
+                                 TRY_ASSIGN(LoweredGraph other, LowerGraph(graph, others));
+                                 return std::move(other.graph);
+                               },
+                               .passes = DefaultPipeline().Names()};
+  TRY_ASSIGN(GraphProof whole,
+             ProveGraph(compiled, tried.small, kInputBytesMax, options.prove_ms_max * kWorkInMillisecond));
+  plan.provenance->graph_proof = std::make_unique<proto::GraphProofT>();
+  plan.provenance->graph_proof->sizes = whole.sizes;
+  plan.provenance->graph_proof->skipped = std::move(whole.skipped);
+  plan.provenance->graph_proof->unknown = std::move(whole.unknown);
+  return {};
+}
+
+}  // namespace ingot::compiler
