@@ -20,6 +20,8 @@ struct CompileOptions {
   std::string dump_dir;         ///< Empty = no dumps.
   unsigned threads = 0;         ///< Code generation threads; 0 = one for each core.
   bool prove = true;            ///< Run each distinct kernel against the interpreter.
+  /// Also the plan against the graph as it was captured: of small graphs, for who has the time.
+  bool prove_whole = false;
   unsigned prove_ms_max = 50;   ///< Time box of the proof, more by what kernels of single gears take.
   /// Values of the graph's symbols for which kernels get code of their own where that pays (compiler/specialize.h).
   std::vector<std::vector<int64_t>> gears;

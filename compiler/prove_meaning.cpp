@@ -35,6 +35,7 @@ Status ProveMeaning(const Graph& graph, const LoweredGraph& lowered, const Compi
     proof->skipped = launch.skipped;
     plan.provenance->launch_proofs.push_back(std::move(proof));
   }
+  if (!options.prove_whole) return {};
   const CompiledGraph compiled{.captured = graph,
                                .lowered = lowered.graph,
                                .fused = lowered.fused,

@@ -189,7 +189,7 @@ def test_copies_have_a_limit(ingot):
         for _ in range(6):
             step(torch.ones(64))
     stats = ingot.stats()
-    assert stats["agreed"] == 0 and stats["agreement_skipped_memory"] == 3 and stats["native_calls"] > 0
+    assert stats["agreed"] == 0 and stats["agreement_skipped_memory"] == 1 and stats["native_calls"] > 0
     assert "agree_bytes_max=100" in step.soundness()
     small = ingot.compile(lambda x: x * 3 - 2, config=ingot.Config(wait=True, agree_bytes_max=100))
     with torch.no_grad():

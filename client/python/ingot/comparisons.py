@@ -20,7 +20,7 @@ if typing.TYPE_CHECKING:
 log = logging.getLogger("ingot")
 _TRIES_MAX = 3
 _KINDS_MAX = 8
-_PASSING = frozenset(["weights", "unsteady", "memory"])
+_PASSING = frozenset(["weights", "unsteady"])
 """Reasons that another call may not have."""
 
 
