@@ -61,6 +61,6 @@ def test_a_wrong_answer_is_found(models):
 
 def test_archives_are_as_eager():
     path = list(sys.path)
-    counts = module("archives", "__main__").run(500, float("inf"), 10, str(BUILD))
+    counts = module("archives", "__main__").run(500, float("inf"), 30, str(BUILD))
     sys.path[:] = path
     assert not counts["failed"] and counts["served"] >= 10, counts
