@@ -95,8 +95,8 @@ void Observer::Change(PyObject* callable, const Arguments& arguments, bool reads
   Refuse("side-effect", name + " with keywords changes " + log_.PathOf(*number));
 }
 
-/// What a context variable holds: numbers and text as they are, anything else as an object like others. What the call has
-/// put there itself says nothing of what was there before.
+/// What a context variable holds: numbers and text as they are, anything else as an object like others. What the call
+/// has put there itself says nothing of what was there before.
 void Observer::NoteContext(Number variable) {
   if (borrowed_contexts_.contains(variable)) return;
   static PyObject* const held = PyUnicode_InternFromString("held");
