@@ -254,6 +254,8 @@ constexpr Group kGroups[] = {
      "_jvp_increment_nesting _jvp_decrement_nesting _func_increment_nesting _func_decrement_nesting "
      "_wrap_for_grad _unwrap_for_grad _add_batch_dim _remove_batch_dim _wrap_functional_tensor "
      "_unwrap_functional_tensor"},
+    // Of a tensor that no transform has made, the tensor.
+    {Effect::kNothing, "torch._C._functorch.", "unwrap_if_dead"},
     {Effect::kContent, "torch._C._distributed_c10d.", "size rank name group_name group_desc"},
     // Collectives are operators, and what they are told is made for them.
     {Effect::kOperator, "torch._C._distributed_c10d.",

@@ -138,7 +138,8 @@ bool HasOwnAttributes(PyObject* object) {
 
 bool IsMark(PyObject* name) {
   const std::string_view text = ViewOf(name);
-  return text.starts_with("_ingot_") || text.starts_with("_dynamo_") || text == "_specialize_on";
+  return text.starts_with("_ingot_") || text.starts_with("_dynamo_") || text == "_specialize_on" ||
+         text == "_has_dynamo_dim_marking";
 }
 
 std::array<PyTypeObject*, 2> TensorTypes() {

@@ -8,7 +8,7 @@ import time
 import typing
 import weakref
 
-from ingot import _native, background, calls, captures, counters, errors, interrupts, recording
+from ingot import _native, background, calls, captures, counters, errors, interrupts, patterns, recording
 from ingot.comparison import Comparison
 from ingot.kept import Keeper, Kept, NotCompared
 
@@ -54,9 +54,20 @@ class Comparisons:
     def kept(self, keeper: "Keeper | None", run: recording.Recording, captured: recording.Captured) -> "Kept | NotCompared | None":
         """What a keeper has of a call that has been recorded."""
         try:
-            return keeper.of_recording(run, captured) if keeper is not None else None
+            if keeper is None:
+                return None
+            self._refuse_own_meaning()
+            return keeper.of_recording(run, captured)
         except NotCompared as e:
             return e.with_traceback(None)  # Else it and its frames would hold each other.
+
+    def _refuse_own_meaning(self) -> None:
+        """NotCompared where the user has said that code is to compute something else than eager."""
+        if self._engine.config.passes:
+            raise NotCompared("passes", "passes of the user's own may change what is computed")
+        unchecked = next((one for one in patterns.registered() if not one.is_checked), None)
+        if unchecked is not None:
+            raise NotCompared("pattern", f"pattern {unchecked.name!r} was registered with check=False, and may compute something else")
 
     def await_if_required(self, variant: "binding.Variant") -> None:
         """Before it is installed: whether its calls are eager until they have been compared."""

@@ -23,6 +23,8 @@ class Pattern(typing.NamedTuple):
     replace: bytes
     varied_search: bytes
     varied_replace: bytes
+    is_checked: bool
+    """Both functions have given the same on the examples."""
 
     def wire(self) -> "tuple[str, bytes, bytes, bytes, bytes]":
         """As requests carry it."""
@@ -69,14 +71,16 @@ def register_pattern(search: "typing.Callable[..., typing.Any]", replace: "typin
                 raise errors.Invalid(f"pattern {name!r}: with other numbers than those among the example inputs it raises {type(e).__name__}: {e}; "
                                      "a number that decides more than a value is written into the function") from e
     parts = (*first, *varied)
-    pattern = Pattern(name, _native.digest_bytes(b"".join(len(part).to_bytes(8, "little") + part for part in parts)), *parts)
+    digest = _native.digest_bytes(b"".join(len(part).to_bytes(8, "little") + part for part in parts))
+    pattern = Pattern(name, digest, first[0], first[1], varied[0], varied[1], check)
     with _lock:
         known = _registered.get(name)
         if known is not None and known.digest != pattern.digest:
             raise errors.Invalid(f"pattern {name!r}: another one of that name is registered: unregister it, or give this one a name")
         if known is None and len(_registered) >= _PATTERNS_MAX:
             raise errors.Exhausted(f"pattern {name!r}: {_PATTERNS_MAX} patterns are registered, and that is the most there can be")
-        _registered.setdefault(name, pattern)
+        if known is None or (check and not known.is_checked):
+            _registered[name] = pattern
     return pattern
 
 

@@ -325,7 +325,8 @@ mutations = ["rotary.cos.neg_()", "size = 6", "size = 12", "rotary.cos = rotary.
 
 
 # %% a_norm_too_steep_to_compare
-# What rounds otherwise is far apart after this norm, and right.
+# What rounds otherwise is far apart after this norm, and right; no digit of an argument shows it, so that the code may not be served.
+native = None
 norm = torch.nn.LayerNorm(4)
 
 
