@@ -20,9 +20,9 @@ struct CompileOptions {
   std::string dump_dir;         ///< Empty = no dumps.
   unsigned threads = 0;         ///< Code generation threads; 0 = one for each core.
   bool prove = true;            ///< Run each distinct kernel against the interpreter.
-  /// Also the plan against the graph as it was captured: of small graphs, for who has the time.
-  bool prove_whole = false;
-  unsigned prove_ms_max = 50;   ///< Time box of the proof, more by what kernels of single gears take.
+  /// The plan is held against the captured graph whatever that takes; else at small sizes of graphs that are not large.
+  bool prove_all = false;
+  unsigned prove_ms_max = 50;  ///< Time box of the proof, more by what kernels of single gears take.
   /// Values of the graph's symbols for which kernels get code of their own where that pays (compiler/specialize.h).
   std::vector<std::vector<int64_t>> gears;
   /// What is known of the graph from before (compiler/improve.h); null: nothing.

@@ -17,6 +17,9 @@ namespace {
 
 // Making the weights of a larger graph takes longer than its compile.
 constexpr int64_t kInputBytesMax = 4 << 20;
+// Whatever that takes is minutes at most.
+constexpr int64_t kInputBytesOfAll = int64_t{4} << 30;
+constexpr uint64_t kWorkOfAll = uint64_t{1} << 32;
 
 }  // namespace
 
@@ -35,7 +38,6 @@ Status ProveMeaning(const Graph& graph, const LoweredGraph& lowered, const Compi
     proof->skipped = launch.skipped;
     plan.provenance->launch_proofs.push_back(std::move(proof));
   }
-  if (!options.prove_whole) return {};
   const CompiledGraph compiled{.captured = graph,
                                .lowered = lowered.graph,
                                .fused = lowered.fused,
@@ -49,8 +51,9 @@ Status ProveMeaning(const Graph& graph, const LoweredGraph& lowered, const Compi
                                  return std::move(other.graph);
                                },
                                .passes = DefaultPipeline().Names()};
-  TRY_ASSIGN(GraphProof whole,
-             ProveGraph(compiled, tried.small, kInputBytesMax, options.prove_ms_max * kWorkInMillisecond));
+  TRY_ASSIGN(GraphProof whole, options.prove_all ? ProveGraph(compiled, sizes, kInputBytesOfAll, kWorkOfAll)
+                                                 : ProveGraph(compiled, tried.small, kInputBytesMax,
+                                                              options.prove_ms_max * kWorkInMillisecond));
   plan.provenance->graph_proof = std::make_unique<proto::GraphProofT>();
   plan.provenance->graph_proof->sizes = whole.sizes;
   plan.provenance->graph_proof->skipped = std::move(whole.skipped);

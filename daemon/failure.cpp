@@ -1,7 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/failure.h"
 
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "daemon/core.h"
+#include "daemon/graph_record.h"
+#include "daemon/variants.h"
+
 namespace ingot::daemon {
+namespace {
+
+/// From here on the graph's compile answers with the failure.
+cache::Task<void> PutFailure(Core& core, Digest graph_key, std::string function, const proto::FailureT& failure,
+                             Until until) {
+  proto::GraphRecordT record;
+  record.function = std::move(function);
+  record.failure = std::make_unique<proto::FailureT>(failure);
+  co_return co_await PutGraphRecord(core.index, graph_key, record, until);
+}
+
+}  // namespace
 
 bool IsRecorded(const Error& error) { return error.code() != Code::kCancelled && error.code() != Code::kUnavailable; }
 
@@ -30,6 +52,34 @@ std::unique_ptr<proto::FailureT> MakeQuarantine(const std::string& why, const Di
   failure->graph_key_high = graph_key.high;
   failure->quarantined = true;
   return failure;
+}
+
+cache::Task<std::vector<Digest>> Quarantine(Core& core, Digest artifact, std::string why, Until until) {
+  CO_TRY_ASSIGN(const CompilerFacts facts, core.compilers.Facts());
+  std::vector<std::pair<EntryRef, Digest>> found;  // with the graph key of the artifact
+  const auto find = [&](const EntryRef& entry) {
+    for (const auto& stored : entry->record.variants) {
+      if (!IsOrWas(*stored, artifact)) continue;
+      found.emplace_back(entry, Digest{stored->graph_key_low, stored->graph_key_high});
+      break;
+    }
+    return true;
+  };
+  CO_TRY(co_await core.entries.ForEach(find, until));
+  std::vector<Digest> entries;
+  for (const auto& [entry, graph_key] : found) {
+    const auto failure = MakeQuarantine(why, graph_key, facts.identity, core.clock.now_s());
+    CO_TRY(co_await PutFailure(core, graph_key, entry->function, *failure, until));
+    Entries::Change drop = [&](proto::EntryRecordT& record) { DropQuarantined(record, artifact, *failure); };
+    CO_TRY(co_await core.entries.ChangeStored(entry->digest, std::move(drop), until));
+    entries.push_back(entry->digest);
+  }
+  if (entries.empty()) {
+    co_return Error(Code::kNotFound, fmt::format("no entry has the artifact {}", artifact.ToHex()));
+  }
+  GlobalMetrics().Add(Counter::quarantined);
+  LogWarn("put in quarantine", {{"artifact", artifact.ToHex()}, {"reason", why}});
+  co_return entries;
 }
 
 Error ErrorOf(const proto::FailureT& failure) {

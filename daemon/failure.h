@@ -4,13 +4,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/digest.h"
 #include "base/result.h"
+#include "base/until.h"
+#include "cache/task.h"
 #include "daemon/config.h"
 #include "proto/record_generated.h"
 
 namespace ingot::daemon {
+
+struct Core;
 
 /// Whether a failure says something about the graph. A daemon that stops, a full queue or a
 /// worker that does not start says nothing.
@@ -26,6 +31,10 @@ Error ErrorOf(const proto::FailureT& failure);
 /// Of an artifact that gave another answer than eager: holds until `ingot retry`.
 std::unique_ptr<proto::FailureT> MakeQuarantine(const std::string& why, const Digest& graph_key,
                                                 const std::string& compiler, int64_t now_s);
+
+/// Nobody gets the artifact any more, and its graph is not compiled again before `ingot retry`. Digests of the entries
+/// that had it. kNotFound: none has.
+cache::Task<std::vector<Digest>> Quarantine(Core& core, Digest artifact, std::string why, Until until);
 
 /// The error to answer with, or none when it is time to try again.
 std::optional<Error> FailureInForce(const proto::FailureT& failure, int64_t now_s);

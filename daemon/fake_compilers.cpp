@@ -27,6 +27,9 @@ std::string ArtifactWith(std::string conditions) {
 std::string ArtifactBy(const std::string& graph, const proto::RecipeT& recipe) {
   proto::ManifestT manifest;
   manifest.name = graph;
+  manifest.provenance = std::make_unique<proto::ProvenanceT>();
+  manifest.provenance->graph_proof = std::make_unique<proto::GraphProofT>();
+  if (graph.find(" large") != std::string::npos) manifest.provenance->graph_proof->skipped = "it is large";
   if (!recipe.arenas.empty() || !recipe.choices.empty()) manifest.recipe = std::make_unique<proto::RecipeT>(recipe);
   flatbuffers::FlatBufferBuilder builder;
   proto::FinishManifestBuffer(builder, proto::Manifest::Pack(builder, &manifest));
@@ -92,6 +95,15 @@ std::string ContestsOf(const CompileJob& job) {
   return std::string(AsText(proto::PackMessage<proto::Contests>(contests)));
 }
 
+/// Right but where the graph says so.
+std::string VerdictOf(const CompileJob& job) {
+  proto::VerdictT verdict;
+  verdict.proof = std::make_unique<proto::GraphProofT>();
+  verdict.proof->sizes = 11;
+  if (job.graph.find(" wrong") != std::string::npos) verdict.wrong = "proof of the graph: pass drop-dead";
+  return std::string(AsText(proto::PackMessage<proto::Verdict>(verdict)));
+}
+
 Result<CompiledArtifact> CompileWords(const CompileJob& job, const std::string& addition, double seconds) {
   const std::string& graph = job.graph;
   if (graph.find(" bad") != std::string::npos) return Error(Code::kUnsupported, "bad graph");
@@ -109,8 +121,9 @@ Result<CompiledArtifact> CompileWords(const CompileJob& job, const std::string& 
     bytes = ArtifactBy(graph, used);
   }
   if (job.output == proto::JobOutput::Findings) bytes = FindingsOf(job, recipe);
-  const bool is_found = job.output == proto::JobOutput::Findings || job.output == proto::JobOutput::Contests;
   if (job.output == proto::JobOutput::Contests) bytes = ContestsOf(job);
+  if (job.output == proto::JobOutput::Verdict) bytes = VerdictOf(job);
+  const bool is_found = job.output >= proto::JobOutput::Findings;
   if (!job.gears.empty()) bytes += fmt::format(" for {}", fmt::join(job.gears, " "));
   if (!is_found) bytes += addition;
   CompiledArtifact artifact;

@@ -14,6 +14,7 @@
 #include "daemon/compile_on.h"
 #include "daemon/convert.h"
 #include "daemon/core.h"
+#include "daemon/failure.h"
 #include "daemon/graph_record.h"
 #include "daemon/recipe.h"
 #include "daemon/variants.h"
@@ -169,13 +170,20 @@ cache::Task<Improving::Outcome> Improving::ImproveVariant(EntryRef entry, const 
     }
   }
   const std::vector<int64_t> sizes = UsedSizes(stored, core_.config.tuning_sizes_max);
-  if (IsSettled(NameOfWork(artifact, sizes, facts))) co_return outcome;
+  const Result<bool> is_proved = IsProvedWhole(file->bytes());
+  const bool is_to_be_proved = artifact == ArtifactOf(*stored.variant) && is_proved && !*is_proved && !stored.proof;
+  const bool is_settled = IsSettled(NameOfWork(artifact, sizes, facts));
+  if (is_settled && !is_to_be_proved) co_return outcome;
   CO_TRY_ASSIGN(std::string text,
                 co_await core_.cluster.TextOf({stored.text_low, stored.text_high}, stored.compile_s, until));
   CO_TRY_ASSIGN(const Digest graph, core_.graphs.DigestOf(text));
   if (graph != GraphOf(*stored.variant)) co_return Error(Code::kCorrupt, "the text of another graph is stored for it");
   CompileJob job{.graph = std::move(text), .name = entry->function, .gears = stored.gears};
   if (recipe) job.recipe = *recipe;
+  if (is_to_be_proved) {
+    CO_TRY_ASSIGN(const bool is_right, co_await Prove(entry, artifact, job, until));
+    if (!is_right || is_settled) co_return outcome;
+  }
   const Buffer made_by = RecipeBytes(job.recipe.get());
   Result<std::shared_ptr<proto::FindingsT>> found = co_await Find(job, sizes, facts, outcome, until);
   if (!found && found.error().code() == Code::kCancelled) co_return std::move(found).error();
@@ -207,6 +215,35 @@ cache::Task<Improving::Outcome> Improving::ImproveVariant(EntryRef entry, const 
                        {"by", after.ToHex()},
                        {"arena_bytes_saved", outcome.arena_bytes_saved}});
   co_return outcome;
+}
+
+cache::Task<bool> Improving::Prove(EntryRef entry, Digest artifact, CompileJob job, Until until) {
+  job.output = proto::JobOutput::Verdict;
+  const Result<CompiledArtifact> answer = co_await CompileOn(*core_.background, std::move(job), until);
+  if (!answer && !IsRecorded(answer.error())) co_return answer.error();
+  proto::VerdictT verdict;
+  if (answer) {
+    const auto* table = proto::ReadMessage<proto::Verdict>(answer->file->bytes());
+    if (table == nullptr) co_return Error(Code::kCorrupt, "what the compiler says of a proof does not verify");
+    table->UnPackTo(&verdict);
+  }
+  if (!verdict.wrong.empty()) {
+    GlobalMetrics().Add(Counter::proved_wrong);
+    CO_TRY(co_await Quarantine(core_, artifact, verdict.wrong, until));
+    co_return false;
+  }
+  if (!verdict.proof) verdict.proof = std::make_unique<proto::GraphProofT>();
+  // What fails now fails the next time.
+  if (!answer) verdict.proof->skipped = answer.error().message();
+  GlobalMetrics().Add(verdict.proof->skipped.empty() ? Counter::proved_whole : Counter::proved_in_part);
+  Entries::Change note = [&](proto::EntryRecordT& record) {
+    for (const auto& stored : record.variants) {
+      if (ArtifactOf(*stored->variant) != artifact) continue;
+      stored->proof = std::make_unique<proto::GraphProofT>(*verdict.proof);
+    }
+  };
+  CO_TRY(co_await ChangeQuietly(entry->digest, std::move(note), until));
+  co_return true;
 }
 
 /// Looks until there is no kernel left to be measured. What is measured is kept whatever becomes of the rest.
@@ -301,8 +338,12 @@ cache::Task<void> Improving::ReplaceIn(Digest entry, ArtifactChange change, Unti
         ReplaceArtifact(*stored, change.after, change.bytes);
     }
   };
-  CO_TRY_ASSIGN(const EntryRef changed, co_await core_.entries.ChangeStored(entry, std::move(replace), until));
-  // That is no news to look at.
+  co_return co_await ChangeQuietly(entry, std::move(replace), until);
+}
+
+/// Changes an entry without its being looked at again for that.
+cache::Task<void> Improving::ChangeQuietly(Digest entry, Entries::Change change, Until until) {
+  CO_TRY_ASSIGN(const EntryRef changed, co_await core_.entries.ChangeStored(entry, std::move(change), until));
   MutexLock lock(mutex_);
   seen_.Put(entry, {changed->version, choices_}, 1);
   co_return Status();

@@ -77,10 +77,14 @@ class Improving {
                                       Until until);
   cache::Task<std::shared_ptr<proto::FindingsT>> Find(CompileJob job, std::vector<int64_t> sizes, CompilerFacts facts,
                                                       Outcome& outcome, Until until);
+  /// Holds the plan against the captured graph at all sizes, where its compile had no time for that. False: it is
+  /// wrong, and nobody gets it any more.
+  cache::Task<bool> Prove(EntryRef entry, Digest artifact, CompileJob job, Until until);
   Digest NameOfWork(const Digest& artifact, const std::vector<int64_t>& sizes, const CompilerFacts& facts);
   cache::Task<bool> PutInPlace(const Entry& entry, const proto::StoredVariantT& stored, ArtifactChange change,
                                Until until);
   cache::Task<void> ReplaceIn(Digest entry, ArtifactChange change, Until until);
+  cache::Task<void> ChangeQuietly(Digest entry, Entries::Change change, Until until);
   /// Nobody waits for a compile, and a processor has nothing to do.
   bool IsIdle();
   bool IsSettled(const Digest& work);

@@ -102,6 +102,38 @@ TEST_F(ImprovingTest, ABetterArtifactComesInTheServedOnesPlace) {
   EXPECT_EQ(Ask("stats", json::object())["improved"], 1);
 }
 
+TEST_F(ImprovingTest, IdleTimeProvesWhatItsCompileHadNoTimeFor) {
+  ASSERT_TRUE(Connect()->Compile(MakeCompile("f", "graph loose large 4")));
+  WaitFor([&] { return Count(Counter::proved_whole) == 1; });
+  WaitFor([&] { return Count(Counter::improved) == 1; });
+  // What takes the place of what was proved is not proved.
+  EXPECT_EQ(Ask("inspect", {{"key", "f"}})["variants"][0]["provenance"]["graph_proof"]["skipped"], "it is large");
+  ASSERT_TRUE(Connect()->Compile(MakeCompile("g", "graph slow large 4")));
+  WaitFor([&] { return Count(Counter::proved_whole) == 2; });
+  EXPECT_EQ(Count(Counter::quarantined), 0u);
+}
+
+TEST_F(ImprovingTest, WhatIdleTimeFindsWrongGoesIntoQuarantine) {
+  const auto connection = Connect();
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph loose large wrong 4")));
+  WaitFor([&] { return Count(Counter::quarantined) == 1; });
+  EXPECT_EQ(Count(Counter::proved_wrong), 1u);
+  const auto hit = connection->Lookup(*MakeKey("f"));
+  EXPECT_FALSE(hit && hit->reply.found);
+  const auto again = connection->Compile(MakeCompile("f", "graph loose large wrong 4"));
+  ASSERT_FALSE(again);
+  EXPECT_NE(again.error().message().find("pass drop-dead"), std::string::npos) << again.error().ToText();
+  EXPECT_EQ(Count(Counter::improved), 0u);
+}
+
+TEST_F(TunedByHandTest, AProofIsNoted) {
+  ASSERT_TRUE(Connect()->Compile(MakeCompile("f", "graph tight large slow 4")));
+  Ask("tune", {{"key", "f"}});
+  EXPECT_EQ(Count(Counter::proved_whole), 1u);
+  Ask("tune", {{"key", "f"}});
+  EXPECT_GE(Count(Counter::proved_whole), 1u);
+}
+
 TEST_F(ImprovingTest, NothingIsDoneWhileOthersNeedTheMachine) {
   busy_ = static_cast<double>(ProcessorCount());
   ASSERT_TRUE(Connect()->Compile(MakeCompile("f", "graph loose 4")));

@@ -12,4 +12,11 @@ Result<std::shared_ptr<const proto::RecipeT>> RecipeOf(Bytes artifact) {
   return std::shared_ptr<const proto::RecipeT>(recipe->UnPack());
 }
 
+Result<bool> IsProvedWhole(Bytes artifact) {
+  TRY_ASSIGN(const proto::ArtifactView view, proto::OpenArtifact(artifact));
+  const proto::Provenance* made = proto::GetManifest(view.manifest.data())->provenance();
+  const proto::GraphProof* proof = made == nullptr ? nullptr : made->graph_proof();
+  return proof != nullptr && (proof->skipped() == nullptr || proof->skipped()->size() == 0);
+}
+
 }  // namespace ingot::daemon

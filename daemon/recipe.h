@@ -13,4 +13,7 @@ namespace ingot::daemon {
 /// again gives the same bytes. kCorrupt: the bytes are no artifact.
 Result<std::shared_ptr<const proto::RecipeT>> RecipeOf(Bytes artifact);
 
+/// Whether its compile has held its plan against the captured graph at all small sizes. kCorrupt as above.
+Result<bool> IsProvedWhole(Bytes artifact);
+
 }  // namespace ingot::daemon

@@ -123,7 +123,10 @@ void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, con
     target->variant->signature = request.signature;
   }
   if (!added.artifact.IsZero()) {
-    if (ArtifactOf(*target->variant) != added.artifact) target->variant->agreed.clear();
+    if (ArtifactOf(*target->variant) != added.artifact) {
+      target->variant->agreed.clear();
+      target->proof.reset();
+    }
     target->variant->artifact_low = added.artifact.low;
     target->variant->artifact_high = added.artifact.high;
     target->variant->artifact_bytes = added.artifact_bytes;
@@ -162,6 +165,7 @@ bool MergeVariant(proto::EntryRecordT& record, const proto::StoredVariantT& adde
   record.variants.push_back(std::make_unique<proto::StoredVariantT>(added));
   // What another machine has compared is no word of this one's.
   record.variants.back()->variant->agreed.clear();
+  record.variants.back()->proof.reset();
   return true;
 }
 
@@ -181,6 +185,7 @@ proto::StoredVariantT WithoutOrigins(const proto::StoredVariantT& stored) {
   out.origins.clear();
   out.replaced.clear();
   out.variant->agreed.clear();
+  out.proof.reset();
   return out;
 }
 
@@ -211,6 +216,7 @@ void ReplaceArtifact(proto::StoredVariantT& stored, const Digest& better, uint64
   variant.artifact_high = better.high;
   variant.artifact_bytes = bytes;
   variant.agreed.clear();
+  stored.proof.reset();
 }
 
 bool NoteComparison(proto::EntryRecordT& record, const Digest& artifact, const proto::ComparisonT& comparison) {

@@ -3,8 +3,6 @@
 
 #include <optional>
 
-#include "base/log.h"
-#include "base/metrics.h"
 #include "daemon/convert.h"
 #include "daemon/explain.h"
 #include "daemon/failure.h"
@@ -36,14 +34,6 @@ Task<std::vector<Digest>> FailedGraphs(Core& core, std::string prefix, Until unt
   co_return failed;
 }
 
-/// From here on the graph's compile answers with the failure.
-Task<void> PutFailure(Core& core, Digest graph_key, std::string function, const proto::FailureT& failure, Until until) {
-  proto::GraphRecordT record;
-  record.function = std::move(function);
-  record.failure = std::make_unique<proto::FailureT>(failure);
-  co_return co_await PutGraphRecord(core.index, graph_key, record, until);
-}
-
 }  // namespace
 
 Json FailureJson(const proto::FailureT& failure, int64_t now_s) {
@@ -57,37 +47,14 @@ Json FailureJson(const proto::FailureT& failure, int64_t now_s) {
           {"text", FailureText(failure, now_s)}};
 }
 
-/// A client compared an artifact with eager and they differed: nobody gets it any more, and its
-/// graph is not compiled again before `ingot retry`.
+/// A client compared an artifact with eager and they differed.
 Task<Json> QuarantineVerb(const VerbCall& call) {
-  Core& core = call.core;
   CO_TRY_ASSIGN(const Digest artifact, Digest::FromHex(call.Text("artifact")));
   const std::string why = call.Text("why");
   if (why.empty()) co_return Error(Code::kInvalid, "say why the artifact goes into quarantine");
-  CO_TRY_ASSIGN(const CompilerFacts facts, core.compilers.Facts());
-  std::vector<std::pair<EntryRef, Digest>> found;  // with the graph key of the artifact
-  const auto find = [&](const EntryRef& entry) {
-    for (const auto& stored : entry->record.variants) {
-      if (!IsOrWas(*stored, artifact)) continue;
-      found.emplace_back(entry, Digest{stored->graph_key_low, stored->graph_key_high});
-      break;
-    }
-    return true;
-  };
-  CO_TRY(co_await core.entries.ForEach(find, call.until));
+  CO_TRY_ASSIGN(const std::vector<Digest> entries, co_await Quarantine(call.core, artifact, why, call.until));
   Json keys = Json::array();
-  for (const auto& [entry, graph_key] : found) {
-    const auto failure = MakeQuarantine(why, graph_key, facts.identity, core.clock.now_s());
-    CO_TRY(co_await PutFailure(core, graph_key, entry->function, *failure, call.until));
-    Entries::Change drop = [&](proto::EntryRecordT& record) { DropQuarantined(record, artifact, *failure); };
-    CO_TRY(co_await core.entries.ChangeStored(entry->digest, std::move(drop), call.until));
-    keys.push_back(entry->digest.ToHex());
-  }
-  if (keys.empty()) {
-    co_return Error(Code::kNotFound, fmt::format("no entry has the artifact {}", artifact.ToHex()));
-  }
-  GlobalMetrics().Add(Counter::quarantined);
-  LogWarn("put in quarantine", {{"artifact", artifact.ToHex()}, {"reason", why}});
+  for (const Digest& entry : entries) keys.push_back(entry.ToHex());
   co_return Json{{"keys", keys}};
 }
 

@@ -204,6 +204,11 @@ boost::asio::awaitable<Json> VariantJson(Core& core, const proto::StoredVariantT
               {"agreed", agreed}};
   if (provenance) {
     out["provenance"] = std::move(provenance).value();
+    // Idle time knows more than the compile did.
+    if (const auto& proof = stored.proof) {
+      out["provenance"]["graph_proof"] = {
+          {"sizes", proof->sizes}, {"skipped", proof->skipped}, {"unknown", proof->unknown}};
+    }
   } else {
     const auto stone = core.tombstones.Find(cache::Table::kArtifacts, ArtifactOf(variant));
     out["trouble"] = stone ? stone->ToText() : provenance.error().ToText();

@@ -16,6 +16,7 @@
 #include "compiler/ir/text.h"
 #include "compiler/targets/target.h"
 #include "daemon/worker_loop.h"
+#include "proto/artifact_file.h"
 #include "proto/message.h"
 
 namespace ingot::daemon {
@@ -86,6 +87,24 @@ Result<Buffer> ContestsOf(const compiler::Graph& graph, const compiler::CompileO
   return proto::PackMessage<proto::Contests>(contests);
 }
 
+Result<Buffer> VerdictOf(const compiler::Graph& graph, const compiler::CompileOptions& options,
+                         const proto::WorkerJob&) {
+  compiler::CompileOptions all = options;
+  all.prove = all.prove_all = true;
+  proto::VerdictT verdict;
+  const Result<compiler::Artifact> artifact = compiler::Compile(graph, all);
+  if (artifact) {
+    TRY_ASSIGN(const proto::ArtifactView file, proto::OpenArtifact(artifact->bytes));
+    const proto::Provenance* made = proto::GetManifest(file.manifest.data())->provenance();
+    if (made != nullptr && made->graph_proof() != nullptr) verdict.proof.reset(made->graph_proof()->UnPack());
+  } else if (artifact.error().code() == Code::kInternal) {
+    verdict.wrong = artifact.error().message();
+  } else {
+    return artifact.error();
+  }
+  return proto::PackMessage<proto::Verdict>(verdict);
+}
+
 Result<WorkerOutput> CompileText(const proto::WorkerJob& job, const compiler::TargetSpec& target) {
   TRY_ASSIGN(const compiler::Graph graph, compiler::Parse(job.graph()->string_view()));
   compiler::CompileOptions options;
@@ -96,10 +115,15 @@ Result<WorkerOutput> CompileText(const proto::WorkerJob& job, const compiler::Ta
   TRY_ASSIGN(options.gears, SizesOf(job.gears(), graph.symbols.size(), "gears"));
   if (job.recipe() != nullptr) options.recipe = std::shared_ptr<const proto::RecipeT>(job.recipe()->UnPack());
   WorkerOutput output;
-  const bool is_for_contests = job.output() == proto::JobOutput::Contests;
-  if (is_for_contests || job.output() == proto::JobOutput::Findings) {
-    const auto find = is_for_contests ? ContestsOf : FindingsOf;
-    TRY_ASSIGN(output.bytes, find(graph, options, job));
+  static constexpr std::pair<proto::JobOutput, decltype(&FindingsOf)> kTables[] = {
+      {proto::JobOutput::Findings, FindingsOf},
+      {proto::JobOutput::Contests, ContestsOf},
+      {proto::JobOutput::Verdict, VerdictOf},
+  };
+  const auto* table =
+      std::ranges::find(kTables, job.output(), &std::pair<proto::JobOutput, decltype(&FindingsOf)>::first);
+  if (table != std::end(kTables)) {
+    TRY_ASSIGN(output.bytes, table->second(graph, options, job));
     output.digest = DigestOf(Bytes(output.bytes));
     return output;
   }

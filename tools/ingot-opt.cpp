@@ -132,7 +132,7 @@ Status Explain(const compiler::Graph& graph, const std::vector<compiler::Pattern
 /// What a compile compares, and what that took.
 Status Prove(const compiler::Graph& graph) {
   compiler::CompileOptions options;
-  options.prove_whole = true;
+  options.prove_all = true;
   TRY_ASSIGN(options.target, compiler::TargetSpec::Host());
   TRY_ASSIGN(const compiler::Artifact artifact, compiler::Compile(graph, options));
   TRY_ASSIGN(const proto::ArtifactView file, proto::OpenArtifact(artifact.bytes));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <unordered_map>
 
 namespace ingot::compiler {
 namespace {
@@ -84,6 +85,27 @@ void Array::Fill(uint64_t seed, Sampled which) {
   for (int64_t i = made; i < elements; i += kPeriod) {
     const int64_t count = std::min(kPeriod, elements - i);
     std::memcpy(memory.get() + i * size, memory.get(), static_cast<size_t>(count * size));
+  }
+}
+
+void Array::Overlap(std::span<const int64_t> strides) {
+  std::vector<size_t> order;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    if (sizes[k] > 1) order.push_back(k);
+  }
+  std::ranges::sort(order, {}, [&](size_t k) { return strides[k]; });
+  int64_t reach = 0;
+  bool is_apart = true;
+  for (const size_t k : order) {
+    is_apart = is_apart && strides[k] > reach;
+    reach += (sizes[k] - 1) * strides[k];
+  }
+  if (is_apart) return;
+  const auto size = static_cast<int64_t>(SizeOf(dtype));
+  std::unordered_map<int64_t, int64_t> first;
+  for (int64_t i = 0; i < elements; ++i) {
+    const auto [at, is_new] = first.emplace(PlaceOf(sizes, strides, i), i);
+    if (!is_new) std::memcpy(memory.get() + i * size, memory.get() + at->second * size, static_cast<size_t>(size));
   }
 }
 

@@ -29,6 +29,8 @@ struct Array {
   double NumberAt(int64_t number) const;
   void SetNumber(int64_t number, double value);
   void Fill(uint64_t seed, Sampled which);
+  /// Elements that lie in one place of memory, where dims lie `strides` apart, become the first of them.
+  void Overlap(std::span<const int64_t> strides);
   /// With the last digits of its floats moved.
   Result<Array> Nudged(uint64_t seed) const;
 };

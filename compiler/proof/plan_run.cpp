@@ -259,6 +259,12 @@ class PlanWalk {
     return {};
   }
 
+  /// A factor, as the plan says it.
+  Arg NumberOf(const proto::PlanArgT& arg) const {
+    if (!arg.floats.empty()) return Number{arg.floats[0]};
+    return Number{Dim(dims_[static_cast<size_t>(arg.ints[0])])};
+  }
+
   /// Planned with other operands than the node's: as matrices.
   Status RunMatrixProduct(const proto::PlanStepT& step) {
     Graph product;
@@ -266,7 +272,7 @@ class PlanWalk {
     Node node{.op = step.op == "aten::mm.out" ? "aten.mm" : "aten.addmm"};
     for (const auto& arg : step.args) {
       if (arg->kind != proto::ArgKind::Value) {
-        node.args.emplace_back(Dim(1));
+        node.args.push_back(NumberOf(*arg));
         continue;
       }
       TRY_ASSIGN(Array array, Read(static_cast<uint32_t>(arg->ints[0])));

@@ -47,6 +47,7 @@ class Trial {
       }
       TRY_ASSIGN(Array array, Array::Of(captured_.type(input.value)));
       array.Fill(seed_ + inputs_.size(), Sampled::kOrdinary);
+      array.Overlap(NumbersOf(captured_.type(input.value).strides));
       inputs_.emplace(input.value, std::move(array));
     }
     NodeRunner runner(calls_, NodeRunner::Unknown::kMadeUp, Narrow::kRounded, work_max_);
@@ -111,6 +112,7 @@ class Trial {
     for (const auto& [value, array] : inputs_) {
       Result<Array> nudged = is_narrow ? array : array.Nudged(seed_ + value);
       if (!nudged) return nullptr;
+      nudged->Overlap(NumbersOf(captured_.type(value).strides));
       inputs.emplace(value, *std::move(nudged));
     }
     calls_.Rewind();
