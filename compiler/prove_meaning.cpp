@@ -20,6 +20,7 @@ constexpr int64_t kInputBytesMax = 4 << 20;
 // Whatever that takes is minutes at most.
 constexpr int64_t kInputBytesOfAll = int64_t{4} << 30;
 constexpr uint64_t kWorkOfAll = uint64_t{1} << 32;
+constexpr uint64_t kWorkOfLarger = 100'000'000;
 
 }  // namespace
 
@@ -51,9 +52,14 @@ Status ProveMeaning(const Graph& graph, const LoweredGraph& lowered, const Compi
                                  return std::move(other.graph);
                                },
                                .passes = DefaultPipeline().Names()};
-  TRY_ASSIGN(GraphProof whole, options.prove_all ? ProveGraph(compiled, sizes, kInputBytesOfAll, kWorkOfAll)
-                                                 : ProveGraph(compiled, tried.small, kInputBytesMax,
-                                                              options.prove_ms_max * kWorkInMillisecond));
+  const uint64_t work_max = options.prove_all ? kWorkOfAll : options.prove_ms_max * kWorkInMillisecond;
+  TRY_ASSIGN(GraphProof whole,
+             ProveGraph(compiled, tried.small, options.prove_all ? kInputBytesOfAll : kInputBytesMax, work_max));
+  if (options.prove_all) {
+    // Of larger sizes as many as there are of that work: a fault that needs them is a rarer one.
+    TRY_ASSIGN(const GraphProof larger, ProveGraph(compiled, tried.larger, kInputBytesOfAll, kWorkOfLarger));
+    whole.sizes += larger.sizes;
+  }
   plan.provenance->graph_proof = std::make_unique<proto::GraphProofT>();
   plan.provenance->graph_proof->sizes = whole.sizes;
   plan.provenance->graph_proof->skipped = std::move(whole.skipped);

@@ -29,9 +29,9 @@ enum class Tuning : uint8_t { kOff, kIdle };
 /// kInvalid names the texts there are.
 Result<Tuning> ParseTuning(std::string_view text);
 
-/// Makes artifacts better after they were served, by work that is too long for anybody to wait for. Where something was
-/// found, the better artifact takes the other's place under the same keys: in the record of the graph first, then in
-/// those entries that are served. Who has the other mapped goes on with it.
+/// Proves artifacts and makes them better after they were served, by work that is too long for anybody to wait for.
+/// Where something was found, the better artifact takes the other's place under the same keys: in the record of the
+/// graph first, then in those entries that are served. Who has the other mapped goes on with it.
 ///
 /// One process works at a time, which the kernel runs where nothing else does, and it is ended when somebody asks for a
 /// compile. Thread-safe.

@@ -121,13 +121,22 @@ Result<Array> Array::Nudged(uint64_t seed) const {
 }
 
 Compared FirstDifference(const Array& found, const Array& expected, const Array* other) {
+  constexpr int64_t kLookedAt = 512;
   const size_t bytes = static_cast<size_t>(expected.elements) * SizeOf(expected.dtype);
   if (std::memcmp(found.memory.get(), expected.memory.get(), bytes) == 0) return {};
+  double typical = 0;
+  if (other != nullptr && guards::IsFloat(expected.dtype)) {
+    std::vector<double> distances;
+    for (int64_t i = 0; i < expected.elements; i += std::max<int64_t>(1, expected.elements / kLookedAt)) {
+      distances.push_back(std::abs(other->NumberAt(i) - expected.NumberAt(i)));
+    }
+    typical = TypicalOf(std::move(distances));
+  }
   for (int64_t i = 0; i < expected.elements; ++i) {
     const double is = found.NumberAt(i), should = expected.NumberAt(i);
     if (is == should || (std::isnan(is) && std::isnan(should))) continue;
     const double nudged = other == nullptr ? should : other->NumberAt(i);
-    if (guards::IsFloat(expected.dtype) && IsClose(is, should, nudged, ToleranceOf(expected.dtype))) continue;
+    if (guards::IsFloat(expected.dtype) && IsClose(is, should, nudged, ToleranceOf(expected.dtype), typical)) continue;
     return {i, is, should};
   }
   return {};

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <numeric>
 
 #include "compiler/fusion/alias.h"
@@ -339,6 +338,23 @@ Result<double> LaunchTrial::ExpectedAt(Evaluation& of, const Buffer& buffer, int
   return product_->NumberAt(number);
 }
 
+double LaunchTrial::TypicalMove(const Buffer& buffer, Evaluation& other) {
+  constexpr int64_t kLookedAt = 32;
+  const auto [known, is_new] = typical_.emplace(buffer.value, 0);
+  if (!is_new) return known->second;
+  std::vector<double> distances;
+  Evaluation& rounded = Reference(rounded_, Narrow::kRounded, false);
+  int64_t elements = 1;
+  for (const int64_t size : rounded.SizesOf(buffer.value)) elements *= size;
+  for (int64_t i = 0; i < elements; i += std::max<int64_t>(1, elements / kLookedAt)) {
+    const double by =
+        AsNumber(other.At(buffer.value, i), buffer.dtype) - AsNumber(rounded.At(buffer.value, i), buffer.dtype);
+    distances.push_back(std::abs(by));
+  }
+  if (other.status() && rounded.status()) known->second = TypicalOf(std::move(distances));
+  return known->second;
+}
+
 Status LaunchTrial::CompareElement(const Buffer& buffer, int64_t number, int64_t offset,
                                    const loop::Exactness& exactness) {
   const auto size = static_cast<int64_t>(SizeOf(buffer.dtype));
@@ -354,11 +370,14 @@ Status LaunchTrial::CompareElement(const Buffer& buffer, int64_t number, int64_t
     Evaluation& wide = Reference(wide_, Narrow::kWide, false);
     const double unrounded = AsNumber(wide.At(buffer.value, number), buffer.dtype);
     is_close = IsClose(found, unrounded, expected, tolerance);
+    if (!is_close) is_close = IsClose(found, unrounded, expected, tolerance, TypicalMove(buffer, wide));
   } else if (guards::IsFloat(buffer.dtype) && !exactness.is_exact) {
     is_close = IsClose(found, expected, expected, tolerance);
     if (!is_close) {
       Evaluation& nudged = Reference(nudged_rounded_, Narrow::kRounded, true);
-      is_close = IsClose(found, expected, AsNumber(nudged.At(buffer.value, number), buffer.dtype), tolerance);
+      const double moved = AsNumber(nudged.At(buffer.value, number), buffer.dtype);
+      is_close = IsClose(found, expected, moved, tolerance);
+      if (!is_close) is_close = IsClose(found, expected, moved, tolerance, TypicalMove(buffer, nudged));
     }
   }
   if (is_close) return {};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -66,6 +67,8 @@ class LaunchTrial {
   /// The element whose place is `offset` elements into the memory of a value; -1: none lies there.
   int64_t ElementAt(const Buffer& buffer, int64_t offset);
   Status CompareElement(const Buffer& buffer, int64_t number, int64_t offset, const loop::Exactness& exactness);
+  /// By how much elements of a buffer are others by `other` than by what they are expected to be.
+  double TypicalMove(const Buffer& buffer, Evaluation& other);
   bool IsMember(ValueId value) const;
   /// What the nodes say; `of`: made by them. A launch of attention has one node, which has no expression.
   Result<double> ExpectedAt(Evaluation& of, const Buffer& buffer, int64_t number);
@@ -86,6 +89,7 @@ class LaunchTrial {
   uint64_t work_ = 0, compared_ = 0;
   std::vector<Buffer> buffers_;
   std::optional<Array> product_;
+  std::map<ValueId, double> typical_;
   std::vector<Memory> nudged_, elsewhere_;
   std::unique_ptr<Evaluation> rounded_, wide_, nudged_rounded_;
 };

@@ -60,12 +60,21 @@ double ToleranceOf(DType dtype) {
   }
 }
 
-bool IsClose(double found, double expected, double nudged, double tolerance) {
+bool IsClose(double found, double expected, double nudged, double tolerance, double typical) {
   if (found == expected || (std::isnan(found) && std::isnan(expected))) return true;
   // An infinity or NaN that a nudge makes or unmakes decides nothing.
   if (!std::isfinite(expected) || !std::isfinite(nudged)) return std::isfinite(expected) != std::isfinite(nudged);
-  const double allowed = tolerance * std::max(1.0, std::abs(expected)) + kNudgeAllowance * std::abs(expected - nudged);
+  const double allowed =
+      tolerance * std::max(1.0, std::abs(expected)) + kNudgeAllowance * std::max(std::abs(expected - nudged), typical);
   return std::abs(found - expected) <= allowed;
+}
+
+double TypicalOf(std::vector<double> distances) {
+  std::erase_if(distances, [](double distance) { return !std::isfinite(distance); });
+  if (distances.empty()) return 0;
+  const auto middle = distances.begin() + static_cast<long>(distances.size() / 2);
+  std::ranges::nth_element(distances, middle);
+  return *middle;
 }
 
 void Nudge(uint8_t* at, DType dtype, bool up) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "guards/dtype.h"
 
@@ -47,8 +48,13 @@ constexpr bool IsStorageFloat(guards::DType t) { return t == guards::DType::kF16
 double ToleranceOf(guards::DType dtype);
 
 /// Whether `found` is as good an answer as `expected`, given what the latter becomes where inputs are nudged: where a
-/// sum cancels or a divisor is almost zero, any other order of rounding moves results by as much.
-bool IsClose(double found, double expected, double nudged, double tolerance);
+/// sum cancels or a divisor is almost zero, any other order of rounding moves results by as much. `typical`: by how
+/// much elements of the same tensor move (TypicalOf), of which this one may have moved less than it could by luck
+/// alone.
+bool IsClose(double found, double expected, double nudged, double tolerance, double typical = 0);
+
+/// The one in the middle of those that are finite.
+double TypicalOf(std::vector<double> distances);
 
 using Memory = std::shared_ptr<uint8_t>;
 
