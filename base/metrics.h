@@ -14,73 +14,74 @@
 
 /// Every counter of Ingot, its name and what it counts. The names are the language of `ingot
 /// stats`, of Prometheus and of the integration tests, so they do not change.
-#define INGOT_COUNTERS(X)                                                                  \
-  X(captures, "runs of a user's function that were recorded")                              \
-  X(compiles, "compiler runs that produced an artifact")                                   \
-  X(compile_failures, "compiler runs that ended in an error")                              \
-  X(entry_hits, "lookups whose entry record was found")                                    \
-  X(entry_misses, "lookups whose entry record was not found")                              \
-  X(graph_hits, "recordings whose graph was stored already")                               \
-  X(graph_misses, "recordings whose graph was not stored")                                 \
-  X(joins, "requests that waited for somebody else's compile")                             \
-  X(proven, "recordings that proved a size of a stored template")                          \
-  X(quarantined, "artifacts that gave another answer than eager")                          \
-  X(guard_failures, "calls whose inputs fitted no variant")                                \
-  X(fallbacks, "calls that were answered by eager")                                        \
-  X(native_calls, "calls that were answered by an artifact")                               \
-  X(native_steps, "plan steps that ran machine code")                                      \
-  X(aten_steps, "plan steps that went through the dispatcher")                             \
-  X(artifacts_served, "artifacts handed to clients")                                       \
-  X(bytes_served, "bytes of the artifacts handed to clients")                              \
-  X(requests, "requests the daemon answered")                                              \
-  X(bad_requests, "requests whose bytes were refused")                                     \
-  X(busy, "requests refused because a queue was full")                                     \
-  X(timeouts, "requests whose deadline passed")                                            \
-  X(sessions, "connections the daemon accepted")                                           \
-  X(worker_starts, "compile workers started")                                              \
-  X(worker_crashes, "compile workers that died in a job")                                  \
-  X(store_reads, "values read from a store")                                               \
-  X(store_writes, "values written to a store")                                             \
-  X(store_corrupt, "stored values that did not match their digest")                        \
-  X(store_full, "writes refused because the disk or a limit was full")                     \
-  X(store_reset, "stores moved aside because they could not be opened")                    \
-  X(improved, "artifacts whose place a better one took after they were served")            \
-  X(arena_bytes_saved, "bytes by which arenas have become smaller by that")                \
-  X(kernels_measured, "kernels whose schedules were held against each other")              \
-  X(proved_whole, "artifacts held in idle time against their captured graph at all sizes") \
-  X(proved_in_part, "artifacts of which idle time found no way to prove all")              \
-  X(proved_wrong, "artifacts that idle time found wrong, now in quarantine")               \
-  X(kernels_tuned, "kernels for which another schedule than the first was faster")         \
-  X(libraries_measured, "kernels that were held against PyTorch's library")                \
-  X(libraries_chosen, "kernels in whose place the library is called, since it is faster")  \
-  X(tuned_ns_saved, "nanoseconds by which one launch of each of those has become faster")  \
-  X(cluster_hits, "entries and graphs that other machines had")                            \
-  X(cluster_misses, "entries that no other machine had")                                   \
-  X(cluster_writes, "entries and graphs given to other machines")                          \
-  X(cluster_waits, "compiles that waited for another machine's")                           \
-  X(cluster_blobs_read, "artifacts read from the cluster")                                 \
-  X(cluster_blobs_written, "artifacts written to the cluster")                             \
-  X(cluster_errors, "calls of a cluster tier that failed or took too long")                \
-  X(cluster_refused, "calls not made because a server of the cluster had failed of late")  \
-  X(cluster_distrusted, "records of the cluster that were not taken")                      \
-  X(trust_walks, "walks through the store for what is not trusted any more")               \
-  X(cluster_unsent, "entries and graphs that could not be given to other machines")        \
-  X(cluster_prefetched, "entries brought because a job had used them before")              \
-  X(cluster_manifests, "times that other machines were told what a job used")              \
-  X(serve_sessions, "connections of other daemons that were served")                       \
-  X(serve_requests, "requests of other daemons")                                           \
-  X(serve_bad_requests, "requests of other daemons whose bytes were refused")              \
-  X(serve_busy, "requests and connections of other daemons refused by a limit")            \
-  X(serve_timeouts, "connections of other daemons ended because they stood still")         \
-  X(serve_tls_failures, "connections of other daemons that ended before TLS held")         \
-  X(serve_unknown_tokens, "other daemons refused: a token that nobody issued")             \
-  X(serve_revoked_tokens, "other daemons refused: a token that was revoked")               \
-  X(serve_expired_tokens, "other daemons refused: a token whose time is over")             \
-  X(serve_other_audience, "other daemons refused: a token for another server")             \
-  X(serve_small_scope, "requests of other daemons that their token does not allow")        \
-  X(serve_bytes_read, "bytes of blobs that other daemons were given")                      \
-  X(serve_bytes_written, "bytes of blobs that other daemons gave")                         \
-  X(evictions, "stored values removed to keep a limit")                                    \
+#define INGOT_COUNTERS(X)                                                                 \
+  X(captures, "runs of a user's function that were recorded")                             \
+  X(compiles, "compiler runs that produced an artifact")                                  \
+  X(compile_failures, "compiler runs that ended in an error")                             \
+  X(entry_hits, "lookups whose entry record was found")                                   \
+  X(entry_misses, "lookups whose entry record was not found")                             \
+  X(graph_hits, "recordings whose graph was stored already")                              \
+  X(graph_misses, "recordings whose graph was not stored")                                \
+  X(joins, "requests that waited for somebody else's compile")                            \
+  X(proven, "recordings that proved a size of a stored template")                         \
+  X(quarantined, "artifacts that gave another answer than eager")                         \
+  X(guard_failures, "calls whose inputs fitted no variant")                               \
+  X(fallbacks, "calls that were answered by eager")                                       \
+  X(native_calls, "calls that were answered by an artifact")                              \
+  X(native_steps, "plan steps that ran machine code")                                     \
+  X(aten_steps, "plan steps that went through the dispatcher")                            \
+  X(artifacts_served, "artifacts handed to clients")                                      \
+  X(bytes_served, "bytes of the artifacts handed to clients")                             \
+  X(requests, "requests the daemon answered")                                             \
+  X(bad_requests, "requests whose bytes were refused")                                    \
+  X(busy, "requests refused because a queue was full")                                    \
+  X(timeouts, "requests whose deadline passed")                                           \
+  X(sessions, "connections the daemon accepted")                                          \
+  X(worker_starts, "compile workers started")                                             \
+  X(worker_crashes, "compile workers that died in a job")                                 \
+  X(store_reads, "values read from a store")                                              \
+  X(store_writes, "values written to a store")                                            \
+  X(store_corrupt, "stored values that did not match their digest")                       \
+  X(store_full, "writes refused because the disk or a limit was full")                    \
+  X(store_reset, "stores moved aside because they could not be opened")                   \
+  X(improved, "artifacts whose place a better one took after they were served")           \
+  X(arena_bytes_saved, "bytes by which arenas have become smaller by that")               \
+  X(kernels_measured, "kernels whose schedules were held against each other")             \
+  X(unproved, "compiles of which some proof could not run")                               \
+  X(proved_whole, "artifacts held in idle time against their graph as captured")          \
+  X(proved_in_part, "artifacts of which idle time found no way to prove all")             \
+  X(proved_wrong, "artifacts that idle time found wrong, now in quarantine")              \
+  X(kernels_tuned, "kernels for which another schedule than the first was faster")        \
+  X(libraries_measured, "kernels that were held against PyTorch's library")               \
+  X(libraries_chosen, "kernels in whose place the library is called, since it is faster") \
+  X(tuned_ns_saved, "nanoseconds by which one launch of each of those has become faster") \
+  X(cluster_hits, "entries and graphs that other machines had")                           \
+  X(cluster_misses, "entries that no other machine had")                                  \
+  X(cluster_writes, "entries and graphs given to other machines")                         \
+  X(cluster_waits, "compiles that waited for another machine's")                          \
+  X(cluster_blobs_read, "artifacts read from the cluster")                                \
+  X(cluster_blobs_written, "artifacts written to the cluster")                            \
+  X(cluster_errors, "calls of a cluster tier that failed or took too long")               \
+  X(cluster_refused, "calls not made because a server of the cluster had failed of late") \
+  X(cluster_distrusted, "records of the cluster that were not taken")                     \
+  X(trust_walks, "walks through the store for what is not trusted any more")              \
+  X(cluster_unsent, "entries and graphs that could not be given to other machines")       \
+  X(cluster_prefetched, "entries brought because a job had used them before")             \
+  X(cluster_manifests, "times that other machines were told what a job used")             \
+  X(serve_sessions, "connections of other daemons that were served")                      \
+  X(serve_requests, "requests of other daemons")                                          \
+  X(serve_bad_requests, "requests of other daemons whose bytes were refused")             \
+  X(serve_busy, "requests and connections of other daemons refused by a limit")           \
+  X(serve_timeouts, "connections of other daemons ended because they stood still")        \
+  X(serve_tls_failures, "connections of other daemons that ended before TLS held")        \
+  X(serve_unknown_tokens, "other daemons refused: a token that nobody issued")            \
+  X(serve_revoked_tokens, "other daemons refused: a token that was revoked")              \
+  X(serve_expired_tokens, "other daemons refused: a token whose time is over")            \
+  X(serve_other_audience, "other daemons refused: a token for another server")            \
+  X(serve_small_scope, "requests of other daemons that their token does not allow")       \
+  X(serve_bytes_read, "bytes of blobs that other daemons were given")                     \
+  X(serve_bytes_written, "bytes of blobs that other daemons gave")                        \
+  X(evictions, "stored values removed to keep a limit")                                   \
   X(evicted_bytes, "bytes of the stored values removed to keep a limit")
 
 /// Every timer, its name and what it times.

@@ -13,6 +13,7 @@
 #include "daemon/failure.h"
 #include "daemon/graph_record.h"
 #include "daemon/progress.h"
+#include "daemon/recipe.h"
 #include "daemon/variants.h"
 #include "guards/guard_set.h"
 
@@ -471,6 +472,8 @@ Task<Landed> CompileService::CompileAndPublish(Digest graph_key, CompileJob job,
     cost.seconds = compiled->seconds;
     core_.forecast.Learn(cost);
     GlobalMetrics().Add(Counter::compiles);
+    const Result<bool> is_proved = IsProved(compiled->file->bytes());
+    if (is_proved && !*is_proved) GlobalMetrics().Add(Counter::unproved);
     GlobalMetrics().AddTime(Timer::compile, static_cast<uint64_t>(compiled->seconds * 1e9));
     landed = {compiled->digest, compiled->file->size(), record.compile_s, compiled->stages};
     const Result<SealedRef> published = co_await core_.artifacts.Publish(std::move(compiled).value(), until);

@@ -4,6 +4,21 @@
 #include "proto/artifact_file.h"
 
 namespace ingot::daemon {
+namespace {
+
+bool IsEmpty(const flatbuffers::String* text) { return text == nullptr || text->size() == 0; }
+
+/// Whether none of these proofs was skipped.
+bool AreWhole(const auto* proofs) {
+  for (uint32_t i = 0; proofs != nullptr && i < proofs->size(); ++i) {
+    if (!IsEmpty(proofs->Get(i)->skipped())) return false;
+  }
+  return true;
+}
+
+bool IsWhole(const proto::GraphProof* proof) { return proof != nullptr && IsEmpty(proof->skipped()); }
+
+}  // namespace
 
 Result<std::shared_ptr<const proto::RecipeT>> RecipeOf(Bytes artifact) {
   TRY_ASSIGN(const proto::ArtifactView view, proto::OpenArtifact(artifact));
@@ -12,11 +27,16 @@ Result<std::shared_ptr<const proto::RecipeT>> RecipeOf(Bytes artifact) {
   return std::shared_ptr<const proto::RecipeT>(recipe->UnPack());
 }
 
+Result<bool> IsProved(Bytes artifact) {
+  TRY_ASSIGN(const proto::ArtifactView view, proto::OpenArtifact(artifact));
+  const proto::Provenance* made = proto::GetManifest(view.manifest.data())->provenance();
+  return made != nullptr && AreWhole(made->proofs()) && AreWhole(made->launch_proofs()) && IsWhole(made->graph_proof());
+}
+
 Result<bool> IsProvedWhole(Bytes artifact) {
   TRY_ASSIGN(const proto::ArtifactView view, proto::OpenArtifact(artifact));
   const proto::Provenance* made = proto::GetManifest(view.manifest.data())->provenance();
-  const proto::GraphProof* proof = made == nullptr ? nullptr : made->graph_proof();
-  return proof != nullptr && (proof->skipped() == nullptr || proof->skipped()->size() == 0);
+  return made != nullptr && IsWhole(made->graph_proof());
 }
 
 }  // namespace ingot::daemon

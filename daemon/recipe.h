@@ -13,6 +13,9 @@ namespace ingot::daemon {
 /// again gives the same bytes. kCorrupt: the bytes are no artifact.
 Result<std::shared_ptr<const proto::RecipeT>> RecipeOf(Bytes artifact);
 
+/// Whether all that its compile tries to prove was proved: machine code, kernels, the plan. kCorrupt as above.
+Result<bool> IsProved(Bytes artifact);
+
 /// Whether its compile has held its plan against the captured graph at all small sizes. kCorrupt as above.
 Result<bool> IsProvedWhole(Bytes artifact);
 

@@ -63,6 +63,21 @@ void Array::Set(int64_t number, loop::Scalar value) {
   loop::WriteElement(memory.get() + number * static_cast<int64_t>(SizeOf(dtype)), dtype, value);
 }
 
+void Array::SetEitherWay(int64_t number, loop::Scalar value, Random& random) {
+  Set(number, value);
+  const double rounded = IsStorageFloat(dtype) ? At(number).f : value.f;
+  if (rounded == value.f || !std::isfinite(rounded) || (random.Next() & 1) != 0) return;
+  // Bits of one sign count up with the magnitude.
+  uint16_t bits;
+  std::memcpy(&bits, memory.get() + number * 2, sizeof bits);
+  if (rounded == 0) {
+    bits = static_cast<uint16_t>(value.f < 0 ? 0x8001 : 0x0001);
+  } else {
+    bits = static_cast<uint16_t>((value.f > rounded) == (rounded > 0) ? bits + 1 : bits - 1);
+  }
+  std::memcpy(memory.get() + number * 2, &bits, sizeof bits);
+}
+
 double Array::NumberAt(int64_t number) const {
   const loop::Scalar scalar = At(number);
   return guards::IsFloat(dtype) ? scalar.f : static_cast<double>(scalar.i);
@@ -120,7 +135,7 @@ Result<Array> Array::Nudged(uint64_t seed) const {
   return nudged;
 }
 
-Compared FirstDifference(const Array& found, const Array& expected, const Array* other) {
+Compared FirstDifference(const Array& found, const Array& expected, const Array* other, double moves) {
   constexpr int64_t kLookedAt = 512;
   const size_t bytes = static_cast<size_t>(expected.elements) * SizeOf(expected.dtype);
   if (std::memcmp(found.memory.get(), expected.memory.get(), bytes) == 0) return {};
@@ -130,12 +145,12 @@ Compared FirstDifference(const Array& found, const Array& expected, const Array*
     for (int64_t i = 0; i < expected.elements; i += std::max<int64_t>(1, expected.elements / kLookedAt)) {
       distances.push_back(std::abs(other->NumberAt(i) - expected.NumberAt(i)));
     }
-    typical = TypicalOf(std::move(distances));
+    typical = TypicalOf(std::move(distances)) * moves / kNudgeAllowance;
   }
   for (int64_t i = 0; i < expected.elements; ++i) {
     const double is = found.NumberAt(i), should = expected.NumberAt(i);
     if (is == should || (std::isnan(is) && std::isnan(should))) continue;
-    const double nudged = other == nullptr ? should : other->NumberAt(i);
+    const double nudged = other == nullptr ? should : should + (other->NumberAt(i) - should) * moves / kNudgeAllowance;
     if (guards::IsFloat(expected.dtype) && IsClose(is, should, nudged, ToleranceOf(expected.dtype), typical)) continue;
     return {i, is, should};
   }

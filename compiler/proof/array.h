@@ -25,6 +25,8 @@ struct Array {
   std::vector<int64_t> Strides() const;   ///< row-major
   loop::Scalar At(int64_t number) const;
   void Set(int64_t number, loop::Scalar value);
+  /// f16 and bf16 become the number above or below by chance, where they are rounded at all; other types as by Set.
+  void SetEitherWay(int64_t number, loop::Scalar value, Random& random);
   /// A float as it is, another number as one; what f64 does not hold is rounded.
   double NumberAt(int64_t number) const;
   void SetNumber(int64_t number, double value);
@@ -42,11 +44,12 @@ std::vector<int64_t> NumbersOf(const Dims& dims);
 int64_t PlaceOf(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t number);
 
 /// The first element in which two arrays of one type differ, floats by more than their tolerance and by more than
-/// `other`, what is expected where the arithmetic goes another way, says that they may; -1: none.
+/// `other`, what is expected where the arithmetic goes another way, says that they may; -1: none. `moves`: how many
+/// such moves an element may be off.
 struct Compared {
   int64_t element = -1;
   double found = 0, expected = 0;
 };
-Compared FirstDifference(const Array& found, const Array& expected, const Array* other);
+Compared FirstDifference(const Array& found, const Array& expected, const Array* other, double moves);
 
 }  // namespace ingot::compiler

@@ -319,7 +319,12 @@ Scalar Evaluation::Eval(ExprId id, const Place& at) {
   Bound& e = BoundOf(id);
   if (!status_) return {};
   switch (e.expr->kind) {
-    case ExprKind::kValue: return At(e.expr->value, Flatten(e.sizes, at));
+    case ExprKind::kValue: {
+      for (size_t k = 0; k < e.sizes.size(); ++k) {
+        if (at[k] < 0 || at[k] >= e.sizes[k]) return Fail(Code::kInvalid, "a place outside of what is read");
+      }
+      return At(e.expr->value, Flatten(e.sizes, at));
+    }
     case ExprKind::kConst: {
       const bool is_float = guards::IsFloat(e.expr->dtype);
       return loop::CastScalar({e.expr->imm_f, e.expr->imm_i}, is_float ? DType::kF64 : DType::kI64, e.expr->dtype);

@@ -45,7 +45,8 @@ class UnknownCalls {
 /// What a constant of a graph without symbols holds.
 Result<Array> ConstantOf(const Graph& graph, const Input& input);
 
-/// How nodes are run one at a time.
+/// How nodes are run one at a time. Where Narrow is kWide, their results of f16 and bf16 are rounded either way by
+/// chance.
 class NodeRunner {
  public:
   enum class Unknown : uint8_t { kMadeUp, kFound };
@@ -70,6 +71,7 @@ class NodeRunner {
   const uint64_t work_max_;
   uint64_t work_ = 0;
   int depth_ = 0;
+  Random random_{1};
 };
 
 }  // namespace ingot::compiler

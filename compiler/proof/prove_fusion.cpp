@@ -83,7 +83,7 @@ void Try(Attempt& attempt, const Graph& graph, const Fused& fused) {
     attempt.elements = trial.compared();
     attempt.status = {};
     if (status) return;
-    if (status.error().code() != Code::kInternal) {
+    if (CouldNotRun(status.error().code())) {
       attempt.skipped = status.error().message();
       attempt.elements = 0;
       return;

@@ -19,7 +19,6 @@ namespace {
 
 // How much further apart results may be than a nudge of the inputs' last digits moves them.
 constexpr double kNudge = 0x1p-22;
-constexpr double kNudgeAllowance = 64;
 // One number in so many is special, so that a sum of few has none in most cases.
 constexpr uint64_t kOrdinaryPerSpecial = 12;
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/error.h"
 #include "guards/dtype.h"
 
 namespace ingot::compiler {
@@ -47,6 +48,9 @@ constexpr bool IsStorageFloat(guards::DType t) { return t == guards::DType::kF16
 /// Room for rounding in another order; 0: there is none.
 double ToleranceOf(guards::DType dtype);
 
+/// So many times what a nudge moves.
+inline constexpr double kNudgeAllowance = 64;
+
 /// Whether `found` is as good an answer as `expected`, given what the latter becomes where inputs are nudged: where a
 /// sum cancels or a divisor is almost zero, any other order of rounding moves results by as much. `typical`: by how
 /// much elements of the same tensor move (TypicalOf), of which this one may have moved less than it could by luck
@@ -55,6 +59,12 @@ bool IsClose(double found, double expected, double nudged, double tolerance, dou
 
 /// The one in the middle of those that are finite.
 double TypicalOf(std::vector<double> distances);
+
+/// Whether a proof that ended so may say that it could not run: types that nobody computes with, more work or memory
+/// than there is time for, inputs that the kernel does not take. Any other end is a fault.
+constexpr bool CouldNotRun(Code code) {
+  return code == Code::kUnsupported || code == Code::kExhausted || code == Code::kInvalid;
+}
 
 using Memory = std::shared_ptr<uint8_t>;
 
