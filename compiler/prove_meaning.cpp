@@ -22,6 +22,22 @@ constexpr int64_t kInputBytesOfAll = int64_t{4} << 30;
 constexpr uint64_t kWorkOfAll = uint64_t{1} << 32;
 constexpr uint64_t kWorkOfLarger = 100'000'000;
 
+/// The graph as its patterns make it, which may compute something else: that is what is meant.
+Result<Graph> WithPatterns(const Graph& graph) {
+  constexpr int kRoundsMax = 8;
+  Graph meant = graph;
+  bool is_changed = !graph.patterns.empty();
+  for (int round = 0; is_changed && round < kRoundsMax; ++round) {
+    is_changed = false;
+    for (const char* name : {"canonicalize-shapes", "canonicalize-variants", "drop-no-ops", "apply-patterns"}) {
+      TRY_ASSIGN(const Pass pass, FindPass(name));
+      TRY_ASSIGN(const bool has_changed, pass(meant));
+      is_changed |= has_changed;
+    }
+  }
+  return meant;
+}
+
 }  // namespace
 
 Status ProveMeaning(const Graph& graph, const LoweredGraph& lowered, const CompileOptions& options,
@@ -39,7 +55,8 @@ Status ProveMeaning(const Graph& graph, const LoweredGraph& lowered, const Compi
     proof->skipped = launch.skipped;
     plan.provenance->launch_proofs.push_back(std::move(proof));
   }
-  const CompiledGraph compiled{.captured = graph,
+  TRY_ASSIGN(const Graph meant, WithPatterns(graph));
+  const CompiledGraph compiled{.captured = meant,
                                .lowered = lowered.graph,
                                .fused = lowered.fused,
                                .plan = plan,

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/prove_meaning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "compiler/ir/text.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/plan/plan.h"
+#include "compiler/proof/prove_graph.h"
+#include "compiler/proof/sizes.h"
+#include "proto/artifact_file.h"
+
+namespace ingot::compiler {
+namespace {
+
+Graph ReadGraph(const std::string& text) {
+  auto graph = Parse(text);
+  EXPECT_TRUE(graph) << graph.error().ToText();
+  return *graph;
+}
+
+/// What the artifact of a graph says of the comparison with its plan.
+std::unique_ptr<proto::GraphProofT> ProofOf(const std::string& text) {
+  CompileOptions options;
+  options.target = *TargetSpec::Host();
+  const auto artifact = Compile(ReadGraph(text), options);
+  EXPECT_TRUE(artifact) << artifact.error().ToText() << "\n" << text;
+  if (!artifact) return std::make_unique<proto::GraphProofT>();
+  const auto file = proto::OpenArtifact(artifact->bytes);
+  return std::unique_ptr<proto::GraphProofT>(
+      proto::GetManifest(file->manifest.data())->provenance()->graph_proof()->UnPack());
+}
+
+struct WholeGraph {
+  const char* name;
+  const char* text;
+};
+
+class ProveWhole : public testing::TestWithParam<WholeGraph> {};
+
+TEST_P(ProveWhole, Holds) {
+  const auto proof = ProofOf(GetParam().text);
+  EXPECT_GT(proof->sizes, 0U);
+  EXPECT_EQ(proof->skipped, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Graphs, ProveWhole,
+    testing::Values(WholeGraph{"ElementsThatShareMemory", R"(graph @f(%x: f32[4], %k: f32[5] strides [0]) {
+  %0 = aten.mul.Tensor(%x, number 3) : f32[4]
+  return %0
+})"},
+                    WholeGraph{"FactorsOfAPlannedProduct", R"(graph @f(%c: f32[5, 5], %a: f32[5, 5], %b: f32[5, 5]) {
+  %0 = aten.addmm(%c, %a, %b, number 0.5, number 0) : f32[5, 5]
+  return %0
+})"},
+                    WholeGraph{"AnIndexThatNotAllSizesHave", R"(graph @f(%x: f32[s0, 3]) symbols(s0 = %x.dim(0)) {
+  %0 = aten.select.int(%x, 0, 1) : f32[3]
+  %1 = aten.exp(%0) : f32[3]
+  return %1
+})"},
+                    WholeGraph{"SumsOfNarrowTypesThatCancel",
+                               R"(graph @f(%x: bf16[7, 192], %w: bf16[64, 192], %s: bf16[64, 1], %v: bf16[64, 64]) {
+  %0 = aten.mul.Tensor(%w, %s) : bf16[64, 192]
+  %1 = aten.linear(%x, %0, none) : bf16[7, 64]
+  %2 = aten.sigmoid(%1) : bf16[7, 64]
+  %3 = aten.mul.Tensor(%1, %2) : bf16[7, 64]
+  %4 = aten.linear(%3, %v, none) : bf16[7, 64]
+  return %4
+})"}),
+    [](const auto& info) { return info.param.name; });
+
+/// A graph whose values share the arena, beside one that is written.
+constexpr const char* kPlanned = R"(graph @f(%x: f32[s0, 8], %w: f32[8, 8], %held: f32[8, 8]) symbols(s0 = %x.dim(0)) {
+  %0 = aten.mm(%x, %w) : f32[s0, 8]
+  %1 = aten.cumsum(%0, 1, none) : f32[s0, 8]
+  %2 = aten.mm(%1, %w) : f32[s0, 8]
+  %3 = aten.cumsum(%2, 0, none) : f32[s0, 8]
+  %4 = aten.mm(%3, %w) : f32[s0, 8]
+  %5 = aten.add.Tensor(%4, %0, number 1) : f32[s0, 8]
+  %6 = aten.mm(%w, %held) : f32[8, 8]
+  write %held = %6
+  return %5, %3
+})";
+
+class PlanFaults : public testing::Test {
+ protected:
+  PlanFaults() : graph_(ReadGraph(kPlanned)), fused_(*Fuse(graph_)), objects_(fused_.kernels.size()) {}
+
+  proto::ManifestT Plan() {
+    auto plan = BuildPlan(graph_, fused_, objects_, &nodes_);
+    EXPECT_TRUE(plan) << plan.error().ToText();
+    return std::move(*plan);
+  }
+  Result<GraphProof> Prove(const proto::ManifestT& plan) {
+    const CompiledGraph compiled{
+        .captured = graph_,
+        .lowered = graph_,
+        .fused = fused_,
+        .plan = plan,
+        .nodes = nodes_,
+        .without = [](const std::string&) -> Result<Graph> { return Error(Code::kUnsupported, "there is no pass"); },
+        .passes = {}};
+    return ProveGraph(compiled, SizesToTry(graph_, {}).small, 64 << 20, 10'000'000);
+  }
+  /// Changes the plan in one place after the other; `change`: false where there is no such place.
+  void Expect(const std::function<bool(proto::ManifestT&, size_t)>& change, double found_min) {
+    size_t planted = 0, found = 0;
+    std::string missed;
+    for (size_t i = 0; i < 200; ++i) {
+      proto::ManifestT plan = Plan();
+      if (!change(plan, i)) continue;
+      ++planted;
+      const auto proof = Prove(plan);
+      found += !proof && proof.error().code() == Code::kInternal;
+      if (proof) missed += std::to_string(i) + " ";
+    }
+    EXPECT_GT(planted, 1U);
+    EXPECT_GE(static_cast<double>(found), found_min * static_cast<double>(planted))
+        << planted << " planted, missed: " << missed;
+  }
+
+  const Graph graph_;
+  const Fused fused_;
+  const std::vector<Object> objects_;
+  std::vector<NodeId> nodes_;
+};
+
+TEST_F(PlanFaults, ThePlanHolds) {
+  const auto proof = Prove(Plan());
+  ASSERT_TRUE(proof) << proof.error().ToText();
+  EXPECT_GT(proof->sizes, 1U);
+}
+
+TEST_F(PlanFaults, AStepThatIsLeftOutIsFound) {
+  Expect(
+      [](proto::ManifestT& plan, size_t i) {
+        if (i >= plan.steps.size()) return false;
+        plan.steps[i]->kind = proto::StepKind::Guard;
+        return true;
+      },
+      1);
+}
+
+TEST_F(PlanFaults, StepsInAnotherOrderAreFound) {
+  Expect(
+      [this](proto::ManifestT& plan, size_t i) {
+        if (i + 1 >= plan.steps.size()) return false;
+        const auto& first = *plan.steps[i];
+        const auto& second = *plan.steps[i + 1];
+        // Others may come in any order.
+        const auto reads = [&](const proto::PlanStepT& step, uint32_t value) {
+          return std::ranges::any_of(step.args,
+                                     [&](const auto& arg) {
+                                       return arg->kind == proto::ArgKind::Value &&
+                                              static_cast<uint32_t>(arg->ints[0]) == value;
+                                     }) ||
+                 std::ranges::find(step.buffers, value) != step.buffers.end();
+        };
+        if (first.results.empty() || !reads(second, first.results[0])) return false;
+        std::swap(plan.steps[i], plan.steps[i + 1]);
+        std::swap(nodes_[i], nodes_[i + 1]);
+        return true;
+      },
+      1);
+}
+
+TEST_F(PlanFaults, AResultInMemoryThatIsStillReadIsFound) {
+  // Of all pairs of storages some are of values that do not live at the same time.
+  Expect(
+      [](proto::ManifestT& plan, size_t i) {
+        const size_t count = plan.storages.size();
+        const size_t from = i / count, to = i % count;
+        if (from >= count || from == to || plan.storages[from]->kind != proto::StorageKind::Arena) return false;
+        if (plan.storages[to]->bytes_dim != plan.storages[from]->bytes_dim) return false;
+        bool is_changed = false;
+        for (const auto& value : plan.values) {
+          if (value->storage != from) continue;
+          value->storage = static_cast<uint32_t>(to);
+          is_changed = true;
+        }
+        return is_changed;
+      },
+      0.5);
+}
+
+TEST_F(PlanFaults, AnotherOutputIsFound) {
+  Expect(
+      [](proto::ManifestT& plan, size_t i) {
+        if (i >= plan.values.size() || plan.values[i]->sizes != plan.values[plan.outputs[0]]->sizes) return false;
+        if (plan.values[i]->storage == plan.values[plan.outputs[0]]->storage) return false;
+        plan.outputs[0] = static_cast<uint32_t>(i);
+        return true;
+      },
+      1);
+}
+
+}  // namespace
+}  // namespace ingot::compiler
