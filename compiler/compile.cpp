@@ -53,12 +53,11 @@ Buffer ManifestBytes(const proto::ManifestT& plan) {
   return Buffer(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
 }
 
-/// Launches of machine code, on this thread. It outlives none of these.
+/// Launches of machine code that the runner has, on any thread. It outlives none of these.
 LaunchKernel LaunchBy(Runner& runner, const Fused& fused, std::span<const Object> objects) {
   return [&runner, &fused, objects](uint32_t number, std::span<void* const> buffers,
                                     std::span<const int64_t> symbols) -> Status {
     const Object& object = objects[number];
-    TRY(runner.Add(object));
     const Memory scratch = Zeros(static_cast<size_t>(std::max<int64_t>(0, object.launch.scratch_bytes.Eval(symbols))));
     if (!scratch) return Error(Code::kExhausted, "no memory");
     const IngotCallFrame frame = {buffers.data(), symbols.data(), 0, object.launch.Tasks(symbols), scratch.get()};
@@ -129,6 +128,7 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
     }
     artifact.seconds_proof += proof.Seconds();
     const Stopwatch meaning;
+    for (const Object& object : objects) TRY((*runner)->Add(object));
     TRY(ProveMeaning(graph, lowered, options, nodes, LaunchBy(**runner, fused, objects), plan));
     artifact.seconds_proof += meaning.Seconds();
   } else if (options.prove) {

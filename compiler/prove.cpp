@@ -4,14 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <memory>
 #include <set>
-#include <thread>
 #include <utility>
 
+#include "base/parallel_for.h"
 #include "compiler/loop/exactness.h"
 #include "compiler/loop/interpret.h"
 #include "compiler/loop/scalar.h"
@@ -328,17 +327,9 @@ Result<ProofReport> ProveKernels(Runner& runner, std::span<const loop::Kernel> k
     is_added[attempt.kernel] = true;
     TRY(runner.Add(objects[attempt.kernel]));
   }
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t at = next++; at < attempts.size(); at = next++) {
-      Run(attempts[at], kernels[attempts[at].kernel], objects[attempts[at].kernel], runner);
-    }
-  };
-  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::thread> pool;
-  for (size_t i = 1; i < std::min<size_t>(threads, attempts.size()); ++i) pool.emplace_back(work);
-  work();
-  for (std::thread& thread : pool) thread.join();
+  ParallelFor(attempts.size(), threads, [&](size_t at) {
+    Run(attempts[at], kernels[attempts[at].kernel], objects[attempts[at].kernel], runner);
+  });
   for (Attempt& attempt : attempts) {
     const size_t i = attempt.kernel;
     if (!attempt.status) {

@@ -71,10 +71,12 @@ Status ProveMeaning(const Graph& graph, const LoweredGraph& lowered, const Compi
                                .passes = DefaultPipeline().Names()};
   const uint64_t work_max = options.prove_all ? kWorkOfAll : options.prove_ms_max * kWorkInMillisecond;
   TRY_ASSIGN(GraphProof whole,
-             ProveGraph(compiled, tried.small, options.prove_all ? kInputBytesOfAll : kInputBytesMax, work_max));
+             ProveGraph(compiled, options.prove_all ? tried.small : tried.apart,
+                        options.prove_all ? kInputBytesOfAll : kInputBytesMax, work_max, options.threads));
   if (options.prove_all) {
     // Of larger sizes as many as there are of that work: a fault that needs them is a rarer one.
-    TRY_ASSIGN(const GraphProof larger, ProveGraph(compiled, tried.larger, kInputBytesOfAll, kWorkOfLarger));
+    TRY_ASSIGN(const GraphProof larger,
+               ProveGraph(compiled, tried.larger, kInputBytesOfAll, kWorkOfLarger, options.threads));
     whole.sizes += larger.sizes;
   }
   plan.provenance->graph_proof = std::make_unique<proto::GraphProofT>();

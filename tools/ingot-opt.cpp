@@ -29,7 +29,7 @@ namespace {
 constexpr std::string_view kUsage =
     "usage: ingot-opt [--passes=a,b | --disable=a,b] [--dump=DIR] [--time] [--explain] [FILE]\n"
     "       ingot-opt --lift FILE\n"
-    "       ingot-opt --prove [FILE]\n"
+    "       ingot-opt --prove[=all] [FILE]\n"
     "       ingot-opt --list | --rules\n"
     "Reads graph text from FILE or standard input and prints the graph after the passes; without\n"
     "--passes these are the passes of a CPU compile. --explain prints a table of what becomes of each step\n"
@@ -43,7 +43,7 @@ struct Options {
   compiler::PipelineOptions pipeline;
   std::string file;
   bool has_passes = false, list = false, rules = false, time = false, explain = false, lift = false, prove = false,
-       help = false;
+       prove_all = false, help = false;
 };
 
 std::vector<std::string> SplitList(std::string_view text) {
@@ -76,8 +76,9 @@ Result<Options> ReadArguments(int argc, char** argv) {
       options.explain = true;
     } else if (arg == "--lift") {
       options.lift = true;
-    } else if (arg == "--prove") {
+    } else if (arg == "--prove" || arg == "--prove=all") {
       options.prove = true;
+      options.prove_all = arg == "--prove=all";
     } else if (arg == "--time") {
       options.time = true;
     } else if (arg == "--help") {
@@ -130,9 +131,9 @@ Status Explain(const compiler::Graph& graph, const std::vector<compiler::Pattern
 }
 
 /// What a compile compares, and what that took.
-Status Prove(const compiler::Graph& graph) {
+Status Prove(const compiler::Graph& graph, bool all) {
   compiler::CompileOptions options;
-  options.prove_all = true;
+  options.prove_all = all;
   TRY_ASSIGN(options.target, compiler::TargetSpec::Host());
   TRY_ASSIGN(const compiler::Artifact artifact, compiler::Compile(graph, options));
   TRY_ASSIGN(const proto::ArtifactView file, proto::OpenArtifact(artifact.bytes));
@@ -172,7 +173,7 @@ Status Run(const Options& options) {
     return {};
   }
   TRY_ASSIGN(compiler::Graph graph, compiler::Parse(text));
-  if (options.prove) return Prove(graph);
+  if (options.prove) return Prove(graph, options.prove_all);
   const auto uses = std::make_shared<std::vector<compiler::PatternUse>>();
   TRY_ASSIGN(const compiler::Pipeline pipeline, PipelineOf(options, uses));
   TRY_ASSIGN(const std::vector<compiler::PassRun> runs, pipeline.Run(graph, options.pipeline));

@@ -4,12 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <set>
-#include <thread>
 #include <utility>
 
+#include "base/parallel_for.h"
 #include "compiler/ir/text.h"
 #include "compiler/loop/text.h"
 #include "compiler/proof/launch_trial.h"
@@ -137,15 +136,7 @@ Result<FusionProof> ProveFusion(const Graph& graph, const Fused& fused, std::spa
   FusionProof report;
   std::vector<Attempt> attempts = Plan(graph, fused, sizes, work_max, report);
   graph.order();   // Made here, where nobody else reads it yet.
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t at = next++; at < attempts.size(); at = next++) Try(attempts[at], graph, fused);
-  };
-  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::thread> pool;
-  for (size_t i = 1; i < std::min<size_t>(threads, attempts.size()); ++i) pool.emplace_back(work);
-  work();
-  for (std::thread& thread : pool) thread.join();
+  ParallelFor(attempts.size(), threads, [&](size_t at) { Try(attempts[at], graph, fused); });
   for (Attempt& attempt : attempts) {
     LaunchProof& proof = report.launches[attempt.launch];
     if (!attempt.status) {

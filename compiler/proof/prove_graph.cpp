@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/parallel_for.h"
 #include "compiler/import/import.h"
 #include "compiler/ir/text.h"
 #include "compiler/loop/exactness.h"
@@ -203,45 +204,60 @@ std::string StageOf(const CompiledGraph& compiled, Trial& trial) {
   return "passes";
 }
 
+/// What one combination of sizes has shown.
+struct AtSizes {
+  Status status = {};   ///< not held: it differs
+  std::string skipped = {};   ///< why nothing was compared
+  bool is_none = false;   ///< the graph itself fails there
+  std::vector<std::string> unknown = {};
+};
+
+AtSizes TryAt(const CompiledGraph& compiled, const std::vector<int64_t>& symbols, uint64_t seed, int64_t bytes_max,
+              uint64_t work_max) {
+  if (const int64_t bytes = BytesOfInputs(compiled.captured, symbols); bytes > bytes_max) {
+    return {.skipped = fmt::format("{} bytes of inputs and weights, {} at most", bytes, bytes_max)};
+  }
+  const bool has_steps = HasSteps(compiled);
+  for (uint64_t one = 0;; ++one) {
+    const bool is_last = one + 1 == kTriesAtSteps;
+    Trial trial(compiled, symbols, seed + 1000 * one, work_max);
+    const Status status = trial.Run();
+    AtSizes attempt{.unknown = trial.unknown()};
+    if (status) return attempt;
+    // An index beyond a size, which the range of the graph may exclude; or beyond what an input says.
+    attempt.is_none = status.error().code() == Code::kInvalid;
+    if (attempt.is_none && !is_last) continue;
+    if (CouldNotRun(status.error().code())) {
+      attempt.skipped = status.error().message();
+      return attempt;
+    }
+    if ((has_steps || !attempt.unknown.empty()) && !is_last) continue;
+    std::string at;
+    for (size_t i = 0; i < symbols.size(); ++i) at += fmt::format(" s{}={}", i, symbols[i]);
+    attempt.status = Error(Code::kInternal, fmt::format("proof of the graph{}: {}; {}", at, StageOf(compiled, trial),
+                                                        status.error().message()));
+    return attempt;
+  }
+}
+
 }  // namespace
 
 Result<GraphProof> ProveGraph(const CompiledGraph& compiled, std::span<const std::vector<int64_t>> sizes,
-                              int64_t bytes_max, uint64_t work_max) {
+                              int64_t bytes_max, uint64_t work_max, unsigned threads) {
   GraphProof proof;
-  const bool has_steps = HasSteps(compiled);
-  const uint64_t seed = GraphDigest(compiled.captured).low;
   if (sizes.empty()) proof.skipped = "no small sizes that the graph takes";
+  const uint64_t seed = GraphDigest(compiled.captured).low;
+  // Made here, where nobody else reads them yet.
+  compiled.captured.order();
+  compiled.lowered.order();
+  std::vector<AtSizes> all(sizes.size());
+  ParallelFor(sizes.size(), threads, [&](size_t i) { all[i] = TryAt(compiled, sizes[i], seed, bytes_max, work_max); });
   std::string none;
-  for (const std::vector<int64_t>& symbols : sizes) {
-    if (const int64_t bytes = BytesOfInputs(compiled.captured, symbols); bytes > bytes_max) {
-      proof.skipped = fmt::format("{} bytes of inputs and weights, {} at most", bytes, bytes_max);
-      continue;
-    }
-    for (uint64_t one = 0;; ++one) {
-      Trial trial(compiled, symbols, seed + 1000 * one, work_max);
-      const Status status = trial.Run();
-      proof.unknown = trial.unknown();
-      if (status) {
-        ++proof.sizes;
-        break;
-      }
-      // An index beyond a size, which the range of the graph may exclude; or beyond what an input says.
-      if (status.error().code() == Code::kInvalid) {
-        if (one + 1 < kTriesAtSteps) continue;
-        none = status.error().message();
-        break;
-      }
-      if (CouldNotRun(status.error().code())) {
-        proof.skipped = status.error().message();
-        break;
-      }
-      const bool may_differ = has_steps || !proof.unknown.empty();
-      if (may_differ && one + 1 < kTriesAtSteps) continue;
-      std::string at;
-      for (size_t i = 0; i < symbols.size(); ++i) at += fmt::format(" s{}={}", i, symbols[i]);
-      return Error(Code::kInternal,
-                   fmt::format("proof of the graph{}: {}; {}", at, StageOf(compiled, trial), status.error().message()));
-    }
+  for (AtSizes& one : all) {
+    if (!one.status) return std::move(one.status).error();
+    if (!one.unknown.empty()) proof.unknown = std::move(one.unknown);
+    if (!one.skipped.empty()) (one.is_none ? none : proof.skipped) = one.skipped;
+    proof.sizes += one.skipped.empty();
   }
   if (proof.sizes == 0 && proof.skipped.empty()) proof.skipped = none;
   return proof;

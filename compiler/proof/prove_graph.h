@@ -41,9 +41,9 @@ struct CompiledGraph {
 /// made-up results to both, and their operands are compared.
 ///
 /// Inputs of more than `bytes_max` are not made. `work_max` bounds the work of each side at each combination of
-/// `sizes`: both bound what a compile waits for, and so by the graph alone. kInternal names what differs, and the
-/// stage: the pass without which it would not, else the fusion, else the plan.
+/// `sizes`, which are shared out among `threads`: both bound what a compile waits for, and so by the graph alone.
+/// kInternal names what differs, and the stage: the pass without which it would not, else the fusion, else the plan.
 Result<GraphProof> ProveGraph(const CompiledGraph& compiled, std::span<const std::vector<int64_t>> sizes,
-                              int64_t bytes_max, uint64_t work_max);
+                              int64_t bytes_max, uint64_t work_max, unsigned threads = 1);
 
 }  // namespace ingot::compiler

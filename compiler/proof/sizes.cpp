@@ -57,6 +57,7 @@ TriedSizes SizesToTry(const Graph& graph, const guards::GuardSet& conditions) {
   const size_t count = graph.symbols.size();
   if (count == 0) {
     tried.small.emplace_back();
+    tried.apart = tried.small;
     return tried;
   }
   Finder finder(graph, conditions);
@@ -66,7 +67,10 @@ TriedSizes SizesToTry(const Graph& graph, const guards::GuardSet& conditions) {
     for (size_t i = 0; i < count; ++i) symbols.push_back(kSmall[(i + shift) % kSmall.size()]);
     return symbols;
   };
-  for (size_t shift = 0; count > 1 && shift < kSmall.size(); ++shift) finder.Take(mixed(shift), tried.small);
+  for (size_t shift = 0; count > 1 && shift < kSmall.size(); ++shift) {
+    if (finder.Take(mixed(shift), tried.small)) tried.apart.push_back(tried.small.back());
+  }
+  if (tried.apart.size() < kSmall.size()) tried.apart = tried.small;
   for (const int64_t size : kLarger) finder.Take(std::vector<int64_t>(count, size), tried.larger);
   return tried;
 }

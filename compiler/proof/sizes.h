@@ -15,6 +15,8 @@ namespace ingot::compiler {
 /// where the graph has no symbols; none where nothing small is a size of it.
 struct TriedSizes {
   std::vector<std::vector<int64_t>> small;  ///< borders
+  /// Of the small ones those of which each symbol takes each: the mixed ones, where there are several symbols.
+  std::vector<std::vector<int64_t>> apart;
   std::vector<std::vector<int64_t>> larger;
 };
 TriedSizes SizesToTry(const Graph& graph, const guards::GuardSet& conditions);

@@ -2,13 +2,12 @@
 #include "compiler/targets/target.h"
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <iterator>
 #include <numeric>
 #include <optional>
-#include <thread>
 
+#include "base/parallel_for.h"
 #include "compiler/loop/text.h"
 #include "compiler/targets/reference/reference_target.h"
 #include "compiler/targets/x86/x86_target.h"
@@ -52,19 +51,10 @@ Result<std::vector<Object>> EmitAll(const Target& target, std::span<const loop::
     return kernels[i].insts.size() + kInstsOfContraction * static_cast<size_t>(contractions);
   };
   std::ranges::stable_sort(order, std::greater<>(), size_of);
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t at = next++; at < kernels.size(); at = next++) {
-      const size_t i = order[at];
-      results[i] = target.Emit(kernels[i], schedules[i]);
-    }
-  };
-  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
-  const size_t helpers = std::min<size_t>(threads, kernels.size());
-  std::vector<std::thread> pool;
-  for (size_t i = 1; i < helpers; ++i) pool.emplace_back(work);
-  work();
-  for (std::thread& thread : pool) thread.join();
+  ParallelFor(kernels.size(), threads, [&](size_t at) {
+    const size_t i = order[at];
+    results[i] = target.Emit(kernels[i], schedules[i]);
+  });
   std::vector<Object> objects;
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (!*results[i]) return std::move(*results[i]).error().Wrap("kernel " + kernels[i].name);
