@@ -20,7 +20,7 @@ constexpr int64_t kInputBytesMax = 4 << 20;
 // Whatever that takes is minutes at most.
 constexpr int64_t kInputBytesOfAll = int64_t{4} << 30;
 constexpr uint64_t kWorkOfAll = uint64_t{1} << 32;
-constexpr uint64_t kWorkOfLarger = 100'000'000;
+constexpr uint64_t kWorkOfLarger = 20'000'000;
 
 /// The graph as its patterns make it, which may compute something else: that is what is meant.
 Result<Graph> WithPatterns(const Graph& graph) {

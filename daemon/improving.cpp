@@ -233,8 +233,9 @@ cache::Task<bool> Improving::Prove(EntryRef entry, Digest artifact, CompileJob j
     co_return false;
   }
   if (!verdict.proof) verdict.proof = std::make_unique<proto::GraphProofT>();
-  // What fails now fails the next time.
+  // What fails now fails the next time, but for what a busy machine had no time for.
   if (!answer) verdict.proof->skipped = answer.error().message();
+  if (!answer && answer.error().code() == Code::kTimeout) co_return true;
   GlobalMetrics().Add(verdict.proof->skipped.empty() ? Counter::proved_whole : Counter::proved_in_part);
   Entries::Change note = [&](proto::EntryRecordT& record) {
     for (const auto& stored : record.variants) {
