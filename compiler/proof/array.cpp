@@ -135,7 +135,7 @@ Result<Array> Array::Nudged(uint64_t seed) const {
   return nudged;
 }
 
-Compared FirstDifference(const Array& found, const Array& expected, const Array* other, double moves) {
+Compared FirstDifference(const Array& found, const Array& expected, const Array* other, double moves, DType digits) {
   constexpr int64_t kLookedAt = 512;
   const size_t bytes = static_cast<size_t>(expected.elements) * SizeOf(expected.dtype);
   if (std::memcmp(found.memory.get(), expected.memory.get(), bytes) == 0) return {};
@@ -151,7 +151,7 @@ Compared FirstDifference(const Array& found, const Array& expected, const Array*
     const double is = found.NumberAt(i), should = expected.NumberAt(i);
     if (is == should || (std::isnan(is) && std::isnan(should))) continue;
     const double nudged = other == nullptr ? should : should + (other->NumberAt(i) - should) * moves / kNudgeAllowance;
-    if (guards::IsFloat(expected.dtype) && IsClose(is, should, nudged, ToleranceOf(expected.dtype), typical)) continue;
+    if (guards::IsFloat(expected.dtype) && IsClose(is, should, nudged, ToleranceOf(digits), typical)) continue;
     return {i, is, should};
   }
   return {};

@@ -50,6 +50,6 @@ struct Compared {
   int64_t element = -1;
   double found = 0, expected = 0;
 };
-Compared FirstDifference(const Array& found, const Array& expected, const Array* other, double moves);
+Compared FirstDifference(const Array& found, const Array& expected, const Array* other, double moves, DType digits);
 
 }  // namespace ingot::compiler

@@ -67,7 +67,7 @@ bool Spell(Graph& part) {
 
 bool AreClose(const std::vector<Array>& found, const std::vector<Array>& expected) {
   for (size_t i = 0; i < expected.size(); ++i) {
-    if (FirstDifference(found[i], expected[i], nullptr, 0).element >= 0) return false;
+    if (FirstDifference(found[i], expected[i], nullptr, 0, expected[i].dtype).element >= 0) return false;
   }
   return true;
 }

@@ -29,13 +29,14 @@ struct Seen {
 // A nudge is a few units in the last place of f32, rounding the other way one of a narrow type.
 constexpr double kMovesOfNarrow = 8;
 
-/// Whether some node computes f16 or bf16.
-bool ComputesNarrow(const Graph& graph) {
+/// Whether some node computes such a type.
+bool Computes(const Graph& graph, bool (*is_such)(DType)) {
   return std::ranges::any_of(graph.order(), [&](NodeId id) {
-    return std::ranges::any_of(graph.node(id).results,
-                               [&](ValueId value) { return IsStorageFloat(graph.type(value).dtype); });
+    return std::ranges::any_of(graph.node(id).results, [&](ValueId value) { return is_such(graph.type(value).dtype); });
   });
 }
+
+constexpr bool IsSingle(DType dtype) { return dtype == DType::kF32; }
 
 /// The captured graph at one combination of sizes, with inputs of its own.
 class Trial {
@@ -46,7 +47,8 @@ class Trial {
         seed_(seed),
         work_max_(work_max),
         captured_(Instantiate(compiled.captured, symbols)),
-        is_narrow_(ComputesNarrow(captured_)) {}
+        is_narrow_(Computes(captured_, IsStorageFloat)),
+        computes_f32_(is_narrow_ || Computes(captured_, IsSingle)) {}
 
   std::vector<std::string> unknown() const { return calls_.names(); }
 
@@ -142,10 +144,12 @@ class Trial {
       if (is.sizes != should.sizes || is.dtype != should.dtype) {
         return Error(Code::kInternal, what + " is of another type");
       }
-      if (FirstDifference(is, should, nullptr, 0).element < 0) return {};
+      // What was f32 on the way has no more digits as f64.
+      const DType digits = should.dtype == DType::kF64 && computes_f32_ ? DType::kF32 : should.dtype;
+      if (FirstDifference(is, should, nullptr, 0, digits).element < 0) return {};
       const Seen* other = Other();
       const Compared first = FirstDifference(is, should, other == nullptr ? nullptr : &other_of(*other),
-                                             is_narrow_ ? kMovesOfNarrow : kNudgeAllowance);
+                                             is_narrow_ ? kMovesOfNarrow : kNudgeAllowance, digits);
       if (first.element < 0) return {};
       return Error(Code::kInternal, fmt::format("element {} of {} is {}, by the graph {}", first.element, what,
                                                 first.found, first.expected));
@@ -169,7 +173,7 @@ class Trial {
   const std::vector<int64_t>& symbols_;
   const uint64_t seed_, work_max_;
   const Graph captured_;
-  const bool is_narrow_;
+  const bool is_narrow_, computes_f32_;
   UnknownCalls calls_;
   Values inputs_;
   Seen expected_;
@@ -178,7 +182,7 @@ class Trial {
 
 /// Whether results may rightly jump where digits differ, or be off by more than one other way of rounding tells.
 bool HasSteps(const CompiledGraph& compiled) {
-  if (ComputesNarrow(compiled.captured)) return true;
+  if (Computes(compiled.captured, IsStorageFloat)) return true;
   for (const loop::Kernel& kernel : compiled.fused.kernels) {
     if (std::ranges::any_of(loop::FindExactness(kernel), &loop::Exactness::has_steps)) return true;
   }
