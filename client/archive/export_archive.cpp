@@ -10,10 +10,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "client/archive/guard_code.h"
 #include "client/archive/record_reader.h"
 #include "client/archive/result_tree.h"
 #include "client/archive/runner.h"
 #include "client/archive/sym_expr.h"
+#include "client/lib/tensor_memory.h"
 #include "client/lib/torch_names.h"
 #include "client/native/recorder.h"
 #include "client/native/tensor_table.h"
@@ -90,6 +92,7 @@ struct ExportArchive::State {
   std::string result_spec;
   std::vector<ArchiveSymbol> symbols;
   std::vector<ArchiveInput> inputs;
+  guards::GuardSet conditions;
   std::vector<InputShape> shapes;  ///< of `inputs`
   std::vector<Bound> weights;
   std::vector<Output> results;
@@ -100,6 +103,7 @@ struct ExportArchive::State {
 
   Status Read();
   Status ReadSymbols(const json& program);
+  Status ReadConditions(const json& program);
   Status ReadTensors();
   Status ReadInputs(const json& specs);
   Status ReadArguments(const json& specs, const json& call);
@@ -109,6 +113,7 @@ struct ExportArchive::State {
   std::optional<std::string> ValueOf(const std::string& target) const;
 
   Result<Buffer> Record(std::span<const int64_t> values, bool sized);
+  Status CheckMemory(const std::vector<std::string>& written, const std::vector<std::string>& used) const;
   Status Finish(Scope& scope, Recorder& recorder, std::vector<at::Tensor>& leaves);
 };
 
@@ -129,6 +134,7 @@ Status ExportArchive::State::Read() {
   const json& signature = program.at("graph_module").at("signature");
   TRY(ReadInputs(signature.at("input_specs")));
   TRY(ReadArguments(signature.at("input_specs"), root->at("signature")));
+  TRY(ReadConditions(program));
   return ReadResults(signature.at("output_specs"));
 }
 
@@ -148,10 +154,20 @@ Status ExportArchive::State::ReadSymbols(const json& program) {
     made.hint = made.min;
     symbols.push_back(std::move(made));
   }
+  return {};
+}
+
+/// The bounds of each symbol do not say how sizes compare to each other, or what they leave when they are divided.
+Status ExportArchive::State::ReadConditions(const json& program) {
+  const std::map<std::string, size_t> places = PlacesOf(OrderedJson::parse(arguments));
+  const SizeAt size_at = [&](std::string_view place, int64_t dim) -> const Dim* {
+    const auto found = places.find(std::string(place));
+    if (found == places.end() || dim < 0) return nullptr;
+    const std::vector<Dim>& sizes = inputs[found->second].sizes;
+    return static_cast<size_t>(dim) < sizes.size() ? &sizes[static_cast<size_t>(dim)] : nullptr;
+  };
   for (const json& guard : program.value("guards_code", json::array())) {
-    if (guard.is_string() && guard.get_ref<const std::string&>().find("!=") != std::string::npos) {
-      return Error(Code::kUnsupported, fmt::format("the program is guarded by {}", guard.dump()));
-    }
+    TRY(AddGuardCode(guard.get<std::string>(), size_at, conditions));
   }
   return {};
 }
@@ -338,6 +354,22 @@ Status ExportArchive::State::Finish(Scope& scope, Recorder& recorder, std::vecto
   return {};
 }
 
+/// Buffers may be windows of one memory, where what is written to one is seen in others. In a file each is a weight of
+/// its own.
+Status ExportArchive::State::CheckMemory(const std::vector<std::string>& written,
+                                         const std::vector<std::string>& used) const {
+  for (size_t i = 0; i < written.size(); ++i) {
+    std::vector<std::string> others(written.begin() + static_cast<int64_t>(i) + 1, written.end());
+    others.insert(others.end(), used.begin(), used.end());
+    const auto other = std::ranges::find_if(
+        others, [&](const std::string& name) { return Overlap(tensors.at(written[i]), tensors.at(name)); });
+    if (other == others.end()) continue;
+    return Error(Code::kUnsupported,
+                 fmt::format("the program writes buffer '{}', in whose memory '{}' lies", written[i], *other));
+  }
+  return {};
+}
+
 Result<Buffer> ExportArchive::State::Record(std::span<const int64_t> values, bool sized) {
   const at::AutoGradMode no_grad(false);
   Recorder recorder;
@@ -360,6 +392,7 @@ Result<Buffer> ExportArchive::State::Record(std::span<const int64_t> values, boo
   recorder.Start();
   TRY(RunGraph(graph, sized, scope));
   TRY(Finish(scope, recorder, leaves));
+  std::vector<std::string> written, used;
   for (const Foreign& foreign : recorder.Foreigns()) {
     const auto weight =
         std::find_if(bound.begin(), bound.end(), [&](const auto& b) { return b.second.is_same(foreign.tensor); });
@@ -372,7 +405,9 @@ Result<Buffer> ExportArchive::State::Record(std::span<const int64_t> values, boo
       return Error(Code::kUnsupported, fmt::format("the program writes '{}', which is no buffer", weight->first));
     }
     recorder.DeclareWeight(foreign.value, weight->first);
+    (foreign.written ? written : used).push_back(weight->first);
   }
+  TRY(CheckMemory(written, used));
   return recorder.Finish(name, leaves);
 }
 
@@ -395,6 +430,7 @@ Result<ExportArchive> ExportArchive::Open(const std::string& path) {
 const std::string& ExportArchive::name() const { return state_->name; }
 const std::vector<ArchiveSymbol>& ExportArchive::symbols() const { return state_->symbols; }
 const std::vector<ArchiveInput>& ExportArchive::inputs() const { return state_->inputs; }
+const guards::GuardSet& ExportArchive::conditions() const { return state_->conditions; }
 const std::string& ExportArchive::arguments() const { return state_->arguments; }
 const std::string& ExportArchive::outputs() const { return state_->outputs; }
 

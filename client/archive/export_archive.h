@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "client/lib/exported_file.h"
 #include "guards/dim.h"
+#include "guards/guard_set.h"
 
 namespace ingot::client {
 
@@ -45,6 +46,8 @@ class ExportArchive {
   const std::string& name() const;
   const std::vector<ArchiveSymbol>& symbols() const;
   const std::vector<ArchiveInput>& inputs() const;
+  /// What torch.export found of the sizes on its way through the program, over the symbols: others take another way.
+  const guards::GuardSet& conditions() const;
 
   /// The recording (proto/graph.fbs) of one run with these values for symbols(). `sized`: the values
   /// are samples out of ranges (see runner.h). Errors name the node that failed.

@@ -184,6 +184,72 @@ def test_minilm(tmp_path):
             torch.testing.assert_close(loaded(ids, mask), model(ids, mask), rtol=1e-3, atol=1e-4)
 
 
+class Way(nn.Module):
+    """Takes one of two ways by its sizes, which torch.export follows for the sizes of the example alone."""
+
+    def __init__(self, holds):
+        super().__init__()
+        self.holds = holds
+
+    def forward(self, x, rest):
+        return x.sum() + rest["a"][0].sum() if self.holds(x.shape[0], rest["a"][0].shape[0]) else x.sum() * rest["a"][0].sum()
+
+
+WAYS = {"above": lambda n, m: n > m, "parts": lambda n, m: 2 * n > m + 3, "product": lambda n, m: n * m <= 20, "even": lambda n, m: n % 2 == 0,
+        "not threes": lambda n, m: n % 3 != 0, "quotient": lambda n, m: n // 2 < 4, "other": lambda n, m: n != m}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_sizes_that_take_another_way_are_refused(tmp_path, way):
+    module, served = Way(WAYS[way]), 0
+    auto = {0: Dim.AUTO}
+    example = (torch.randn(4), {"a": [torch.randn(3)]})
+    said, loaded = compiled(save(tmp_path / "way.pt2", module, example, dynamic={"x": auto, "rest": {"a": [auto]}}))
+    for n in range(2, 10):
+        for m in range(2, 10):
+            x, rest = torch.randn(n), {"a": [torch.randn(m)]}
+            if module.holds(n, m):
+                assert_same(loaded(x, rest), module(x, rest))
+                served += 1
+            else:
+                with pytest.raises(ingot.Invalid, match="not among those that may be served"):
+                    loaded(x, rest)
+    assert served, said
+
+
+def test_what_guards_a_program_and_cannot_be_checked_is_named(tmp_path):
+    class Real(nn.Module):
+        def forward(self, x):
+            return x * 2 if int(x.shape[0] * 0.7) == 4 else x
+
+    archive = save(tmp_path / "m.pt2", Real(), (torch.randn(6),), dynamic={"x": {0: Dim.AUTO}})
+    done = run(archive, "-o", tmp_path / "m.ingot")
+    assert done.returncode == 6 and "the program is guarded by" in done.stderr, done.stderr
+    archive = save(tmp_path / "m.pt2", Way(WAYS["even"]), (torch.randn(4), {"a": [torch.randn(3)]}),
+                   dynamic={"x": {0: Dim.AUTO}, "rest": {"a": [None]}})
+    done = run(archive, "-o", tmp_path / "m.ingot", "--static", "x.0=5")
+    assert done.returncode == 2 and "no two sizes were found" in done.stderr, done.stderr
+
+
+def test_buffers_that_share_memory_are_not_written(tmp_path):
+    class Windows(nn.Module):
+        def __init__(self, other):
+            super().__init__()
+            whole = torch.arange(4.0)
+            self.register_buffer("whole", whole)
+            self.register_buffer("other", whole[1:] if other else torch.ones(3))
+
+        def forward(self, x):
+            self.whole.add_(1)
+            return x + self.other + self.whole[1:]
+
+    done = run(save(tmp_path / "m.pt2", Windows(True), (torch.ones(3),)), "-o", tmp_path / "m.ingot")
+    assert done.returncode == 6 and "buffer 'whole', in whose memory 'other' lies" in done.stderr, done.stderr
+    module, (_, loaded) = Windows(False), compiled(save(tmp_path / "m.pt2", Windows(False), (torch.ones(3),)))
+    for _ in range(3):
+        assert_same(loaded(torch.ones(3)), module(torch.ones(3)))
+
+
 def test_programs_that_cannot_be_compiled_are_named(tmp_path):
     class Data(nn.Module):
         def forward(self, x):

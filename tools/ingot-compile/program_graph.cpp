@@ -8,6 +8,7 @@
 
 #include "compiler/import/import.h"
 #include "compiler/ir/text.h"
+#include "guards/guard_set.h"
 
 namespace ingot::tools {
 namespace {
@@ -65,18 +66,26 @@ class GraphMaker {
     TRY(CheckPlaces());
     std::string why;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      const Sizes first = Sample(attempt, 1, 2), second = Sample(attempt, 4, 6);
+      const auto near = Near(Sample(attempt, 1, 2));
+      const auto other_near = near ? Near(Sample(attempt, 4, 6), {}, *near) : std::nullopt;
+      if (!other_near) {
+        return Error(Code::kInvalid,
+                     fmt::format("no two sizes were found that the program is for: {}{}",
+                                 archive_.conditions().ToText(), IsOpen() ? "; give sizes with --static" : ""));
+      }
+      const Sizes &first = *near, &second = *other_near;
       TRY_ASSIGN(Graph one, Import(first));
       // Where nothing is free, all samples are the same.
-      if (first == second) return ProgramGraph{std::move(one), {}, {}, {}};
+      if (!IsOpen()) return ProgramGraph{std::move(one), {}, {}, {}, {}};
       TRY_ASSIGN(const Graph other, Import(second));
       Result<Graph> both = compiler::Unify(one, other);
       if (!both) {
         why = both.error().message();
         continue;
       }
-      ProgramGraph made{*std::move(both), {}, {}, {}};
+      ProgramGraph made{*std::move(both), {}, {}, {}, {}};
       TRY(NameSymbols(made));
+      TRY(NameConditions(made));
       for (const Graph* run : {static_cast<const Graph*>(&one), &other}) {
         TRY_ASSIGN(Sizes values, compiler::SymbolsOf(made.graph, *run));
         made.proven.push_back(std::move(values));
@@ -131,10 +140,61 @@ class GraphMaker {
     return range.max ? std::min(*range.max, std::max<int64_t>(range.min, 2)) : std::max<int64_t>(range.min, 2);
   }
 
+  bool IsOpen() const {
+    return std::ranges::any_of(ranges_, [](const ArchiveSymbol& symbol) { return symbol.max != symbol.min; });
+  }
+
+  /// Sizes that the program is for, and are in their ranges: these, or others that are as different from each other.
+  /// Symbol `kept` stays as it is; each open one is another than in `others`.
+  std::optional<Sizes> Near(const Sizes& wanted, std::optional<size_t> kept = std::nullopt,
+                            const Sizes& others = {}) const {
+    constexpr uint64_t kTries = 4096, kMoved = 64;
+    uint64_t drawn = 1;
+    for (uint64_t turn = 0; turn < kTries; ++turn) {
+      Sizes values = wanted;
+      for (size_t i = 0; i < values.size(); ++i) {
+        const int64_t low = Low(i), high = std::min(ranges_[i].max.value_or(INT64_MAX), low + kSpanMax);
+        drawn = drawn * 6364136223846793005u + 1442695040888963407u;
+        const int64_t moved = turn < kMoved
+                                  ? values[i] + static_cast<int64_t>(turn)
+                                  : low + static_cast<int64_t>((drawn >> 33) % static_cast<uint64_t>(high - low + 1));
+        if (i != kept) values[i] = std::clamp(moved, std::min(low, values[i]), std::max(high, values[i]));
+      }
+      bool fits = archive_.conditions().Holds(values);
+      for (size_t i = 0; i < others.size(); ++i) {
+        fits &= values[i] != others[i] || ranges_[i].min == ranges_[i].max;
+      }
+      if (fits) return values;
+    }
+    return std::nullopt;
+  }
+
+  /// The conditions of the archive over the symbols of the graph.
+  Status NameConditions(ProgramGraph& made) const {
+    std::vector<guards::Dim> by(ranges_.size());
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      const ArchiveSymbol& range = ranges_[i];
+      const auto is_it = [&range](const GraphSymbol& symbol) { return symbol.archive_name == range.name; };
+      const auto found = std::ranges::find_if(made.symbols, is_it);
+      const auto uses = [i](const guards::Guard& guard) { return guard.value.Uses(static_cast<uint16_t>(i)); };
+      if (found != made.symbols.end()) {
+        by[i] = guards::Dim::Symbol(static_cast<uint16_t>(found - made.symbols.begin()));
+      } else if (range.min == range.max) {
+        by[i] = range.min;
+      } else if (std::ranges::any_of(archive_.conditions().guards(), uses)) {
+        return Error(Code::kUnsupported, fmt::format("the program is guarded by '{}', which is no size of its graph; "
+                                                     "give it a value: --static {}=N",
+                                                     range.name, range.name));
+      }
+    }
+    TRY_ASSIGN(const guards::GuardSet conditions,
+               archive_.conditions().Substitute(by, [](const guards::Property&) { return guards::Dim(); }));
+    made.conditions = conditions.ToText();
+    return {};
+  }
+
   Result<Graph> Import(const Sizes& values) {
-    const bool sized = std::any_of(ranges_.begin(), ranges_.end(),
-                                   [](const ArchiveSymbol& symbol) { return symbol.max != symbol.min; });
-    TRY_ASSIGN(const Buffer recording, archive_.Record(values, sized));
+    TRY_ASSIGN(const Buffer recording, archive_.Record(values, IsOpen()));
     return compiler::ImportRecording(recording);
   }
 
@@ -162,10 +222,12 @@ class GraphMaker {
       samples.push_back(first);
       samples.back()[i] = second[i];
     }
-    for (const Sizes& sample : samples) {
-      TRY_ASSIGN(const bool same, IsInstance(made, sample));
+    for (const Sizes& wanted : samples) {
+      const auto sample = Near(wanted);
+      if (!sample) continue;
+      TRY_ASSIGN(const bool same, IsInstance(made, *sample));
       if (same) continue;
-      why = fmt::format("runs at sizes {} do not fit those at others", TextOf(sample));
+      why = fmt::format("runs at sizes {} do not fit those at others", TextOf(*sample));
       return false;
     }
     return CheckSmall(made, first);
@@ -175,9 +237,10 @@ class GraphMaker {
     for (GraphSymbol& symbol : made.symbols) {
       TRY_ASSIGN(const size_t index, FindSymbol(archive_, symbol.archive_name));
       for (int64_t size = 1; size >= symbol.min; --size) {
-        Sizes sample = first;
-        sample[index] = size;
-        const Result<bool> same = IsInstance(made, sample);
+        Sizes wanted = first;
+        wanted[index] = size;
+        const auto sample = Near(wanted, index);
+        const Result<bool> same = sample ? IsInstance(made, *sample) : Result<bool>(false);
         if (same && *same) continue;
         symbol.min = size + 1;
         break;
@@ -246,6 +309,7 @@ std::string ProgramGraph::Range() const {
     text += fmt::format("{}s{} >= {}", text.empty() ? "" : " and ", i, symbols[i].min);
     if (symbols[i].max) text += fmt::format(" and s{} <= {}", i, *symbols[i].max);
   }
+  if (!conditions.empty()) text += (text.empty() ? "" : " and ") + conditions;
   return text;
 }
 

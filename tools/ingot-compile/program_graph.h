@@ -36,6 +36,7 @@ struct ProgramGraph {
   std::vector<GraphSymbol> symbols;           ///< of the graph, in order
   std::vector<std::vector<int64_t>> proven;   ///< symbol values of the runs that equalled the graph
   std::string range;                          ///< of a template that says so itself
+  std::string conditions;                     ///< what sizes have to hold beside the bounds of `symbols`
   /// "s0 >= 2 and s0 <= 64"; empty for an exact graph.
   std::string Range() const;
 };

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random tensor programs (tests/fuzz/tensors) as archives of torch.export: compiled by `ingot compile` with open sizes, loaded, called, and held against
-eager. Conditions, loops, scans and maps among them have no rule, and have to be refused by name.
+eager. Conditions, loops, scans and maps among them have no rule, and have to be refused by name. Programs whose sizes choose a way (a branch of Python's)
+have to be eager's wherever they are served, and those whose buffers share memory in every call.
 
 usage: tests/fuzz/archives [SECONDS] [--seed N] [--programs N] [--build DIR]
 """
 
 import argparse
 import collections
+import copy
 import os
 import pathlib
 import random
@@ -103,6 +105,56 @@ def control(seed: int) -> "tuple[str, torch.nn.Module, list[torch.Tensor]]":
     return which, Archived(function), [x]
 
 
+class Ways(torch.nn.Module):
+    """Sizes choose between two ways; buffers, which may be windows of one memory, are written."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        r = self._chosen = random.Random(seed)
+        left, right = (f"{r.choice(('', '2 * ', '3 * '))}{r.choice(SIZES)}{r.choice(('', f' + {r.randint(1, 4)}', f' % {r.randint(2, 4)}', f' // {r.randint(2, 4)}'))}"
+                       for _ in range(2))
+        right = r.choice((right, str(r.randint(0, 12))))
+        self.condition = f"{left} {r.choice(('<', '<=', '>', '>=', '==', '!='))} {right}"
+        memory = torch.arange(8.0)
+        for name in ("first", "second"):
+            start = r.randint(0, 4)
+            window = memory[start:start + 4]
+            self.register_buffer(name, window if r.random() < 0.4 else window.clone())
+        self.writes = r.choice(("first", "second", ""))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        way = eval(self.condition, {"x": x, "y": y})
+        if self.writes:
+            getattr(self, self.writes).add_(1)
+        whole = x.sum() + y.sum() if way else x.sum() * y.sum() - 1
+        return whole + self.first - 2 * self.second
+
+    def sizes(self) -> "list[tuple[int, int, int, int]]":
+        return [typing.cast("tuple[int, int, int, int]", tuple(self._chosen.randint(2, 9) for _ in SIZES)) for _ in range(30)]
+
+
+SIZES = ("x.shape[0]", "x.shape[1]", "y.shape[0]", "y.shape[1]")
+
+
+def ways(seed: int, batch: Batch, folder: pathlib.Path) -> "tuple[int, int]":
+    """How many calls were served, of how many."""
+    module = Ways(seed)
+    eager = copy.deepcopy(module)
+    served, sizes = 0, module.sizes()
+    with torch.no_grad():
+        loaded = compiled(module, [torch.randn(sizes[0][:2]), torch.randn(sizes[0][2:])], batch, folder)
+        for chosen in sizes:
+            args = torch.randn(chosen[:2]), torch.randn(chosen[2:])
+            try:
+                found = loaded(*args)
+            except ingot.Invalid:
+                continue
+            served += 1
+            said = f"{module.condition} at {chosen}"
+            torch.testing.assert_close(found, eager(*args), rtol=1e-3, atol=1e-3, msg=said)
+    return served, len(sizes)
+
+
 def run(first: int, until: float, most: int, build: str) -> "collections.Counter[str]":
     counts: "collections.Counter[str]" = collections.Counter()
     batch = Batch(pathlib.Path(build) / "tests" / "onnx" / "onnx_compile_batch")
@@ -116,6 +168,10 @@ def run(first: int, until: float, most: int, build: str) -> "collections.Counter
                     with torch.no_grad():
                         compiled(module, args, batch, pathlib.Path(folder))
                     raise AssertionError(f"{which} has a file")
+                if seed % 5 == 3:
+                    served, calls = ways(seed, batch, pathlib.Path(folder))
+                    counts.update({"programs": 1, "calls": calls, "served": served})
+                    continue
                 drawn = generate.make(seed)
                 checker = Checker(program.load(drawn.text(), f"archive{seed}"), batch, pathlib.Path(folder))
                 checker.archive()
