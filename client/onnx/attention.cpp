@@ -102,7 +102,7 @@ at::Tensor Extended(NodeCall& n, size_t past, const at::Tensor& x) {
 }
 
 Results Attention(NodeCall& n) {
-  const bool is_causal = n.IntOf("is_causal", 0) != 0;
+  const bool is_causal = n.FlagOf("is_causal", 0);
   const int64_t wanted = n.IntOf("qk_matmul_output_mode", 0);
   n.Ignore("softmax_precision");  // PyTorch's is float at least.
   Heads h;
@@ -145,7 +145,7 @@ Results Attention(NodeCall& n) {
 /// `positions`: which rows of the tables, [batch, tokens], or nullopt where tables have a row for each token.
 at::Tensor RotatedBy(NodeCall& n, const at::Tensor& cos, const at::Tensor& sin,
                      const std::optional<at::Tensor>& positions) {
-  const bool interleaved = n.IntOf("interleaved", 0) != 0;
+  const bool interleaved = n.FlagOf("interleaved", 0);
   const int64_t heads = n.IntOf("num_heads", 0), width = n.IntOf("rotary_embedding_dim", 0);
   const at::Tensor x = n.In(0);
   const bool is_flat = x.dim() == 3;
@@ -168,7 +168,7 @@ Results RotaryEmbedding(NodeCall& n) { return {RotatedBy(n, n.In(1), n.In(2), n.
 
 Results MicrosoftRotaryEmbedding(NodeCall& n) {
   if (n.FloatOf("scale", 1.0) != 1.0) Refuse("scaled rotations");
-  if (n.IntOf("is_packed_batching", 0) != 0) Refuse("sequences that lie side by side");
+  if (n.FlagOf("is_packed_batching", 0)) Refuse("sequences that lie side by side");
   at::Tensor positions = n.In(1);
   if (positions.dim() == 1) {
     // The first of positions that follow each other.
@@ -209,7 +209,7 @@ double MaskedBy(NodeCall& n, Heads& h) {
 
 Results MultiHeadAttention(NodeCall& n) {
   const int64_t heads = n.IntOf("num_heads");
-  const bool is_ordered = n.IntOf("unidirectional", 0) != 0;
+  const bool is_ordered = n.FlagOf("unidirectional", 0);
   if (!n.Has(1) || !n.Has(2)) Refuse("queries, keys and values in one tensor");
   if (n.Has(8) || n.Has(9)) Refuse("caches of a fixed size");
   Heads h;
@@ -237,11 +237,11 @@ Results MultiHeadAttention(NodeCall& n) {
 /// Attention over rows that hold queries, keys and values side by side.
 Results OfRows(NodeCall& n, const at::Tensor& rows, size_t mask, size_t past, std::optional<size_t> added) {
   const int64_t heads = n.IntOf("num_heads");
-  const bool is_ordered = n.IntOf("unidirectional", 0) != 0;
+  const bool is_ordered = n.FlagOf("unidirectional", 0);
   Heads h;
   const double otherwise = MaskedBy(n, h);
   n.Ignore("past_present_share_buffer");
-  if (n.IntOf("do_rotary", 0) != 0) Refuse("rotations within attention");
+  if (n.FlagOf("do_rotary", 0)) Refuse("rotations within attention");
   Ints sizes;
   if (const auto given = n.IntsOf("qkv_hidden_sizes"); given && !given->empty()) {
     sizes.assign(given->begin(), given->end());

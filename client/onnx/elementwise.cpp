@@ -161,7 +161,7 @@ Results KnownWhere(NodeCall& n) {
 Results KnownMod(NodeCall& n) {
   const Ints& divisors = n.ValueAt(1).known->ints;
   const bool is_plain = std::ranges::all_of(divisors, [](const Int& value) { return value > Int(0); });
-  return n.IntOf("fmod", 0) == 0 && is_plain ? OnPairs<Mod>(n) : Results{};
+  return !n.FlagOf("fmod", 0) && is_plain ? OnPairs<Mod>(n) : Results{};
 }
 
 Results KnownCast(NodeCall& n) {
@@ -214,7 +214,7 @@ Results Sign(NodeCall& n) {
 }
 
 Results ModOf(NodeCall& n) {
-  const bool is_c = n.IntOf("fmod", 0) != 0;
+  const bool is_c = n.FlagOf("fmod", 0);
   return {n.Call(is_c ? "aten::fmod.Tensor" : "aten::remainder.Tensor", {n.In(0), n.In(1)})};
 }
 
@@ -256,7 +256,7 @@ Results Clip(NodeCall& n) {
 Results Identity(NodeCall& n) { return {n.In(0)}; }
 
 at::Tensor Converted(NodeCall& n, at::ScalarType to) {
-  const bool saturates = n.IntOf("saturate", 1) != 0;
+  const bool saturates = n.FlagOf("saturate", 1);
   const bool is_float8 = to == at::kFloat8_e4m3fn || to == at::kFloat8_e5m2;
   const at::Tensor x = n.Levels(0);
   if (is_float8 && saturates && x.scalar_type() != to) return Saturated(n, x, to);
@@ -287,7 +287,7 @@ Results Dropout(NodeCall& n) {
 }
 
 Results IsInf(NodeCall& n) {
-  const bool negative = n.IntOf("detect_negative", 1) != 0, positive = n.IntOf("detect_positive", 1) != 0;
+  const bool negative = n.FlagOf("detect_negative", 1), positive = n.FlagOf("detect_positive", 1);
   const at::Tensor x = n.In(0);
   if (negative && positive) return {n.Call("aten::isinf", {x})};
   const double wanted = (negative ? -1 : 1) * std::numeric_limits<double>::infinity();

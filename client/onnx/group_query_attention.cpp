@@ -52,8 +52,8 @@ void CheckForm(NodeCall& n) {
   if (n.Has(kQueryNorm) || n.Has(kKeyNorm)) Refuse("norms of queries and keys within attention");
   for (const char* name : {"qk_norm_epsilon", "q_norm_epsilon", "k_norm_epsilon"}) n.Ignore(name);
   if (n.Has(kQueryLengths)) Refuse("chunks of several lengths (query_seqlens)");
-  if (n.IntOf("sliding_window_cache", 0) != 0) Refuse("caches that drop what their window has passed");
-  if (n.IntOf("qk_output", 0) != 0 || n.Wants(3)) Refuse("scores as a result");
+  if (n.FlagOf("sliding_window_cache", 0)) Refuse("caches that drop what their window has passed");
+  if (n.FlagOf("qk_output", 0) || n.Wants(3)) Refuse("scores as a result");
 }
 
 /// Where tokens of this call stand, and what is there before them.
@@ -97,7 +97,7 @@ at::Tensor Extended(NodeCall& n, size_t past, const at::Tensor& fresh, const Pla
 /// Which keys each query sees: [batch or 1, 1, tokens, keys].
 void AddOrder(NodeCall& n, Heads& h, const Places& places) {
   const int64_t window = n.IntOf("local_window_size", -1);
-  const bool is_ordered = n.IntOf("causal", 1) != 0;
+  const bool is_ordered = n.FlagOf("causal", 1);
   const at::Tensor keys = Counted(n, 0, places.keys), queries = Unsqueezed(n, places.queries, 2);
   at::Tensor sees;
   if (is_ordered) {
@@ -138,8 +138,8 @@ Results GroupQueryAttention(NodeCall& n) {
   using namespace group_query_part;  // NOLINT
   CheckForm(n);
   const int64_t heads = n.IntOf("num_heads"), of_keys = n.IntOf("kv_num_heads");
-  const bool interleaved = n.IntOf("rotary_interleaved", 0) != 0, rotates = n.IntOf("do_rotary", 0) != 0,
-             is_smooth = n.IntOf("smooth_softmax", 0) != 0;
+  const bool interleaved = n.FlagOf("rotary_interleaved", 0), rotates = n.FlagOf("do_rotary", 0),
+             is_smooth = n.FlagOf("smooth_softmax", 0);
   if (heads < 1 || of_keys < 1 || heads % of_keys != 0) Reject(fmt::format("{} heads for {}", of_keys, heads));
   Heads h;
   h.cap = n.FloatOf("softcap", 0.0);

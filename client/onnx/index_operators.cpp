@@ -44,6 +44,8 @@ Indices Positions(NodeCall& n, const at::Tensor& x, const at::Tensor& index, int
   if (batch + depth > x.dim()) Reject(fmt::format("{} positions for {} dims", depth, x.dim() - batch));
   Indices positions;
   for (int64_t b = 0; b < batch; ++b) {
+    // Otherwise a size of 1 would spread.
+    if (n.SizeOf(x, b) != n.SizeOf(index, b)) Reject("batch dims of other sizes than those of the indices");
     Ints sizes(static_cast<size_t>(index.dim() - 1), Int(1));
     sizes[static_cast<size_t>(b)] = n.SizeOf(x, b);
     const at::Tensor rows = n.Call("aten::arange.start_step", {0, n.SizeOf(x, b), 1, at::kLong});
@@ -124,7 +126,7 @@ Results OneHot(NodeCall& n) {
 Results GridSample(NodeCall& n) {
   const std::string mode = n.TextOf("mode", n.opset() < 20 ? "bilinear" : "linear");
   const std::string padding = n.TextOf("padding_mode", "zeros");
-  const bool align = n.IntOf("align_corners", 0) != 0;
+  const bool align = n.FlagOf("align_corners", 0);
   const at::Tensor x = n.In(0);
   const int64_t how = mode == "nearest" ? 1 : mode == "cubic" || mode == "bicubic" ? 2 : 0;
   const int64_t pad = padding == "border" ? 1 : padding == "reflection" ? 2 : 0;
@@ -134,7 +136,7 @@ Results GridSample(NodeCall& n) {
 }
 
 Results AffineGrid(NodeCall& n) {
-  const bool align = n.IntOf("align_corners", 0) != 0;
+  const bool align = n.FlagOf("align_corners", 0);
   const Ints sizes = n.IntsAt(1);
   NodeCall::CheckCount(sizes);
   return {n.Call("aten::affine_grid_generator", {n.In(0), sizes, align})};

@@ -29,7 +29,7 @@ Results MatMulNBits(NodeCall& n) {
   const int64_t depth = n.IntOf("K"), outputs = n.IntOf("N"), bits = n.IntOf("bits", 4), block = n.IntOf("block_size");
   n.Ignore("accuracy_level");  // How few bits x may be rounded to.
   if (bits != 4 && bits != 8) Refuse(fmt::format("weights of {} bits", bits));
-  if (n.IntOf("weight_prepacked", 0) != 0) Refuse("weights in an order of onnxruntime's own");
+  if (n.FlagOf("weight_prepacked", 0)) Refuse("weights in an order of onnxruntime's own");
   if (depth < 1 || outputs < 1 || block < 16 || block > 1 << 16) Reject("impossible sizes");
   if (n.Has(4)) Refuse("weights in another order than inputs (g_idx)");
   const int64_t blocks = (depth + block - 1) / block;
@@ -167,7 +167,7 @@ Results QLinearSoftmax(NodeCall& n) {
 }
 
 Results QLinearGlobalAveragePool(NodeCall& n) {
-  const bool is_last = n.IntOf("channels_last", 0) != 0;
+  const bool is_last = n.FlagOf("channels_last", 0);
   const at::Tensor x = Decoded(n, 0);
   std::vector<int64_t> planes;
   for (int64_t d = is_last ? 1 : 2; d < x.dim() - (is_last ? 1 : 0); ++d) planes.push_back(d);

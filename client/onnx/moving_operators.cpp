@@ -26,7 +26,7 @@ std::optional<std::vector<int64_t>> AxesOf(NodeCall& n, int since, size_t i) {
 }
 
 Results Reshape(NodeCall& n) {
-  const bool zero_is_zero = n.IntOf("allowzero", 0) != 0;
+  const bool zero_is_zero = n.FlagOf("allowzero", 0);
   const at::Tensor x = n.In(0);
   Ints sizes = n.IntsAt(1);
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -246,7 +246,7 @@ Results Pad(NodeCall& n) {
 }
 
 Results Trilu(NodeCall& n) {
-  const bool upper = n.IntOf("upper", 1) != 0;
+  const bool upper = n.FlagOf("upper", 1);
   const int64_t diagonal = n.Has(1) ? n.IntAt(1).Fix() : 0;
   return {n.Call(upper ? "aten::triu" : "aten::tril", {n.In(0), diagonal})};
 }

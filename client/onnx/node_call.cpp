@@ -165,6 +165,11 @@ int64_t NodeCall::IntOf(std::string_view name, std::optional<int64_t> otherwise)
   const Attribute* found = Find(name, Attribute::Kind::kInt);
   return found ? found->integer : Required(otherwise, name);
 }
+bool NodeCall::FlagOf(std::string_view name, std::optional<int64_t> otherwise) {
+  const int64_t given = IntOf(name, otherwise);
+  if (given != 0 && given != 1) Reject(fmt::format("attribute '{}' is {} instead of 0 or 1", name, given));
+  return given == 1;
+}
 double NodeCall::FloatOf(std::string_view name, std::optional<double> otherwise) {
   const Attribute* found = Find(name, Attribute::Kind::kFloat);
   return found ? found->number : Required(otherwise, name);

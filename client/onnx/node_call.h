@@ -89,6 +89,8 @@ class NodeCall {
 
   bool HasAttribute(std::string_view name) const;
   int64_t IntOf(std::string_view name, std::optional<int64_t> otherwise = std::nullopt);
+  /// 0 or 1: what another number means, runtimes tell in two ways.
+  bool FlagOf(std::string_view name, std::optional<int64_t> otherwise = std::nullopt);
   double FloatOf(std::string_view name, std::optional<double> otherwise = std::nullopt);
   std::string TextOf(std::string_view name, std::optional<std::string> otherwise = std::nullopt);
   std::optional<std::vector<int64_t>> IntsOf(std::string_view name);

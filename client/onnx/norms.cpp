@@ -65,8 +65,7 @@ Results InstanceNorm(NodeCall& n) {
 Results BatchNorm(NodeCall& n) {
   const double epsilon = n.FloatOf("epsilon", 1e-5);
   n.Ignore("momentum");
-  if (n.IntOf("training_mode", 0) != 0)
-    Refuse("training: it would change the statistics. Export the model for inference");
+  if (n.FlagOf("training_mode", 0)) Refuse("training: it would change the statistics. Export the model for inference");
   return {n.Call("aten::batch_norm", {n.In(0), n.In(1), n.In(2), n.In(3), n.In(4), false, 0.1, epsilon, false})};
 }
 

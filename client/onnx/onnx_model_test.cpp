@@ -116,6 +116,23 @@ TEST(OnnxModel, RefusesByName) {
   EXPECT_THAT(Recorded(Parse(text)), HasSubstr("input 'x' is of type string"));
 }
 
+TEST(OnnxModel, RefusesFlagsThatAreNone) {
+  OnnxWriter writer(17);
+  writer.Input("x", {"2", "3"});
+  writer.Node("ReduceMax", {"x"}, {"y"}, {{"keepdims", 7}});
+  writer.Output("y");
+  EXPECT_THAT(Recorded(Parse(writer)), HasSubstr("attribute 'keepdims' is 7 instead of 0 or 1"));
+}
+
+TEST(OnnxModel, RefusesBatchesThatAreNotThoseOfTheirIndices) {
+  OnnxWriter writer(17);
+  writer.Input("x", {"3", "4"});
+  writer.Tensor("index", {1, 1}, 7, std::string(sizeof(int64_t), 0));
+  writer.Node("GatherND", {"x", "index"}, {"y"}, {{"batch_dims", 1}});
+  writer.Output("y");
+  EXPECT_THAT(Recorded(Parse(writer)), HasSubstr("batch dims of other sizes"));
+}
+
 TEST(OnnxModel, RefusesNodesOutOfOrder) {
   OnnxWriter cycle(17);
   cycle.Input("x", {"2"});

@@ -26,7 +26,7 @@ Results Dequantize(NodeCall& n) {
 
 Results Quantize(NodeCall& n) {
   const int64_t axis = n.IntOf("axis", 1), block = n.IntOf("block_size", 0), wanted = n.IntOf("output_dtype", 0);
-  const bool saturates = n.IntOf("saturate", 1) != 0;
+  const bool saturates = n.FlagOf("saturate", 1);
   const int64_t precision = n.IntOf("precision", 0);
   const at::Tensor x = n.In(0), scale = precision == 0 ? n.In(1) : n.To(n.In(1), TypeOf(precision));
   const at::ScalarType dtype = n.Has(2) ? n.In(2).scalar_type() : wanted == 0 ? at::kByte : TypeOf(wanted);

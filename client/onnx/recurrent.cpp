@@ -54,7 +54,7 @@ Layer LayerOf(NodeCall& n, const Cell& cell) {
   if (layer.directions == 1 && !layer.is_reverse && direction != "forward") {
     Reject(fmt::format("direction '{}'", direction));
   }
-  layer.is_batch_first = n.IntOf("layout", 0) != 0;
+  layer.is_batch_first = n.FlagOf("layout", 0);
   CheckOrdinary(n, cell, layer.directions);
   const int64_t hidden = n.IntOf("hidden_size");
   for (size_t i = 1; i <= 3; ++i) {
@@ -118,7 +118,7 @@ Args ArgsOf(const Layer& layer, Arg state) {
 
 Results Lstm(NodeCall& n) {
   static const Cell cell{"aten::lstm.input", {0, 2, 3, 1}, {"Sigmoid", "Tanh", "Tanh"}};
-  if (n.IntOf("input_forget", 0) != 0) Refuse("input gates that are what is left of forget gates");
+  if (n.FlagOf("input_forget", 0)) Refuse("input gates that are what is left of forget gates");
   if (n.Has(7)) Refuse("gates that see the state of the cell");
   const Layer layer = LayerOf(n, cell);
   const std::vector<at::Tensor> state = {StateOf(n, layer, 5), StateOf(n, layer, 6)};
@@ -127,7 +127,7 @@ Results Lstm(NodeCall& n) {
 
 Results Gru(NodeCall& n) {
   static const Cell cell{"aten::gru.input", {1, 0, 2}, {"Sigmoid", "Tanh"}};
-  if (n.IntOf("linear_before_reset", 0) == 0) Refuse("states that are reset before they are multiplied");
+  if (!n.FlagOf("linear_before_reset", 0)) Refuse("states that are reset before they are multiplied");
   const Layer layer = LayerOf(n, cell);
   return Given(n, layer, n.CallAll(cell.aten, ArgsOf(layer, StateOf(n, layer, 5))));
 }

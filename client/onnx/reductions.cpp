@@ -17,7 +17,7 @@ using Reduce = at::Tensor (*)(NodeCall& n, const at::Tensor& x, const std::vecto
 
 /// The dims that are reduced. None: each element is reduced by itself, as a sum of one.
 std::vector<int64_t> AxesOf(NodeCall& n, int since, int64_t rank) {
-  const bool none_is_nothing = n.IntOf("noop_with_empty_axes", 0) != 0;
+  const bool none_is_nothing = n.FlagOf("noop_with_empty_axes", 0);
   std::vector<int64_t> axes;
   if (n.opset() < since) {
     axes = n.IntsOf("axes").value_or(axes);
@@ -97,7 +97,7 @@ at::Tensor LogSumExp(NodeCall& n, const at::Tensor& x, const std::vector<int64_t
 /// `axes` is an input from this version on.
 template <Reduce reduce, int since>
 Results Reduced(NodeCall& n) {
-  const bool keep = n.IntOf("keepdims", 1) != 0;
+  const bool keep = n.FlagOf("keepdims", 1);
   const at::Tensor x = n.In(0);
   const auto axes = AxesOf(n, since, x.dim());
   // PyTorch has no extremes of bools over several dims.
@@ -112,7 +112,7 @@ template <Whole whole>
 Results ReducedKnown(NodeCall& n) {
   const KnownInts& known = *n.ValueAt(0).known;
   if (known.ints.empty() || known.sizes.size() != 1) return Results{};
-  const bool keep = n.IntOf("keepdims", 1) != 0;
+  const bool keep = n.FlagOf("keepdims", 1);
   if (AxesOf(n, whole == Whole::kSum ? 13 : 18, 1).empty()) return Results{};
   Int value = known.ints.front();
   for (size_t i = 1; i < known.ints.size(); ++i) {
@@ -130,7 +130,7 @@ Results ReducedKnown(NodeCall& n) {
 Results ArgOf(NodeCall& n) {
   at::Tensor x = n.In(0);
   const int64_t axis = NodeCall::Axis(n.IntOf("axis", 0), x.dim());
-  const bool keep = n.IntOf("keepdims", 1) != 0, last = n.IntOf("select_last_index", 0) != 0;
+  const bool keep = n.FlagOf("keepdims", 1), last = n.FlagOf("select_last_index", 0);
   const char* const op = n.op().name == "ArgMax" ? "aten::argmax" : "aten::argmin";
   if (!last) return {n.Call(op, {x, axis, keep})};
   const at::Tensor from_end = n.Call(op, {n.Call("aten::flip", {x, std::vector<int64_t>{axis}}), axis, keep});
@@ -141,7 +141,7 @@ Results ArgOf(NodeCall& n) {
 Results CumSum(NodeCall& n) {
   at::Tensor x = n.In(0);
   const int64_t axis = NodeCall::Axis(n.IntAt(1).Fix(), x.dim());
-  const bool exclusive = n.IntOf("exclusive", 0) != 0, reverse = n.IntOf("reverse", 0) != 0;
+  const bool exclusive = n.FlagOf("exclusive", 0), reverse = n.FlagOf("reverse", 0);
   const auto turned = [&](const at::Tensor& y) {
     return reverse ? n.Call("aten::flip", {y, std::vector<int64_t>{axis}}) : y;
   };
@@ -160,7 +160,7 @@ Results CumSum(NodeCall& n) {
 Results TopK(NodeCall& n) {
   const at::Tensor x = n.In(0);
   const int64_t axis = NodeCall::Axis(n.IntOf("axis", -1), x.dim());
-  const bool largest = n.IntOf("largest", 1) != 0;
+  const bool largest = n.FlagOf("largest", 1);
   n.Ignore("sorted");  // Sorted is one of the orders that an unsorted result may have.
   const auto sorted = n.CallAll("aten::sort.stable", {x, true, axis, largest});
   const Int count = n.IntAt(1);

@@ -181,8 +181,8 @@ Results Resize(NodeCall& n) {
   rule.nearest = n.TextOf("nearest_mode", "round_prefer_floor");
   rule.cubic = n.FloatOf("cubic_coeff_a", -0.75);
   rule.outside_value = n.FloatOf("extrapolation_value", 0.0);
-  rule.antialias = n.IntOf("antialias", 0) != 0;
-  rule.excludes_outside = n.IntOf("exclude_outside", 0) != 0;
+  rule.antialias = n.FlagOf("antialias", 0);
+  rule.excludes_outside = n.FlagOf("exclude_outside", 0);
   const std::string policy = n.TextOf("keep_aspect_ratio_policy", "stretch");
   if (rule.mode != "nearest" && rule.mode != "linear" && rule.mode != "cubic")
     Reject(fmt::format("mode '{}'", rule.mode));

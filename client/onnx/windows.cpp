@@ -200,9 +200,9 @@ void RoundUp(NodeCall& n, const at::Tensor& x, Window& w) {
 
 Results MaxPool(NodeCall& n) {
   at::Tensor x = n.In(0);
-  if (n.IntOf("storage_order", 0) != 0 && n.Wants(1)) Refuse("indices in the order of columns");
+  if (n.FlagOf("storage_order", 0) && n.Wants(1)) Refuse("indices in the order of columns");
   Window w = WindowOf(n, x, n.IntsOf("kernel_shape").value_or(std::vector<int64_t>{}));
-  bool rounds_up = n.IntOf("ceil_mode", 0) != 0;
+  bool rounds_up = n.FlagOf("ceil_mode", 0);
   const at::ScalarType dtype = x.scalar_type();
   const bool is_float = at::isFloatingType(dtype);
   if (!is_float) x = n.To(x, at::kFloat);
@@ -262,7 +262,7 @@ at::Tensor PaddedAverages(NodeCall& n, const at::Tensor& x, const Window& w) {
 Results AveragePool(NodeCall& n) {
   at::Tensor x = n.In(0);
   Window w = WindowOf(n, x, n.IntsOf("kernel_shape").value_or(std::vector<int64_t>{}));
-  const bool counts_padding = n.IntOf("count_include_pad", 0) != 0, rounds_up = n.IntOf("ceil_mode", 0) != 0;
+  const bool counts_padding = n.FlagOf("count_include_pad", 0), rounds_up = n.FlagOf("ceil_mode", 0);
   if (w.is_even && IsNarrow(w) && !IsDilated(w)) return {Averages(n, x, w, rounds_up, counts_padding)};
   // What a window that reaches beyond the padding is divided by is told in two ways.
   if (IsDilated(w) && rounds_up && counts_padding) Refuse("dilations with ceil_mode and count_include_pad");
@@ -291,7 +291,7 @@ Results LpPool(NodeCall& n) {
   at::Tensor x = n.In(0);
   Window w = WindowOf(n, x, n.IntsOf("kernel_shape").value_or(std::vector<int64_t>{}));
   const int64_t p = n.IntOf("p", 2);
-  if (n.IntOf("ceil_mode", 0) != 0) RoundUp(n, x, w);
+  if (n.FlagOf("ceil_mode", 0)) RoundUp(n, x, w);
   const auto count = static_cast<double>(CountOf(w));
   x = n.Call("aten::pow.Tensor_Scalar", {n.Call("aten::abs", {x}), p});
   const at::Tensor sums = n.Times(PaddedAverages(n, Padded(n, x, w, 0.0), w), count);

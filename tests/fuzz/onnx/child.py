@@ -4,6 +4,7 @@
 import collections
 import json
 import pathlib
+import random
 import re
 import sys
 import tempfile
@@ -16,6 +17,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "onnx")]
 sys.path.append(str(pathlib.Path(sys.prefix) / "apart"))   # where tools/setup puts the `onnx` package
 
 import chains  # noqa: E402
+import changes  # noqa: E402
 import disputes  # noqa: E402
 import judges  # noqa: E402
 import layers  # noqa: E402
@@ -46,7 +48,7 @@ def drawn(seed: int, kinds: "set[str]") -> Case:
     if d.chance(0.4):
         sizes = sorted({s for i in d.inputs.values() for s in i.shape if s > 1})
         case.open = {s: f"size{s}" for s in sizes if d.chance(0.7)}
-    return case
+    return changes.change(case, random.Random(seed)) if d.chance(0.2) else case
 
 
 def reason(text: str) -> str:
@@ -113,6 +115,8 @@ class Child:
         left_out = []
         levels = 1 if any(n.op_type in judges.QUANTIZES for n in case.drawn.nodes) else 0
         for name, judge in judges.JUDGES.items():
+            if case.changed and judge is judges.reference:
+                continue  # It takes what is no model.
             try:
                 wanted = judge(model, feeds)
             except judges.Unanswered as error:
