@@ -76,7 +76,8 @@ class Maker {
       scale_ = call_.FloatAt(6);
       if (!scale_) return No("attention whose scale is no number");
     } else if (depth_.is_const()) {
-      scale_ = 1 / std::sqrt(static_cast<double>(depth_.const_value()));
+      // Rows of no elements are alike, whatever they are multiplied by.
+      scale_ = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, depth_.const_value())));
     }
     for (size_t dim = 0; dim + 2 < rank; ++dim) TRY(AddRows(dim));
     for (size_t dim = 0; dim + 2 < rank; ++dim) AddSharing(dim);
@@ -269,7 +270,8 @@ class Maker {
     if (scale_) return Float(*scale_);
     Inst size{.op = loop::ScalarOp::kSize, .dtype = DType::kI64};
     size.size = depth_;
-    return Op(loop::ScalarOp::kRsqrt, DType::kF32, {Op(loop::ScalarOp::kCast, DType::kF32, {Add(std::move(size))})});
+    const Id depth = Op(loop::ScalarOp::kCast, DType::kF32, {Add(std::move(size))});
+    return Op(loop::ScalarOp::kRsqrt, DType::kF32, {Op(loop::ScalarOp::kMax, DType::kF32, {depth, Float(1)})});
   }
 
   /// b0[j] = e to the power of what it is below the greatest. A row of which nothing is left by the mask gives zeros.

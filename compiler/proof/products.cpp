@@ -239,7 +239,8 @@ class Products {
     TRY_ASSIGN(Array made, Array::Of(result()));
     if (made.sizes.back() != out || made.sizes.end()[-2] != queries) return std::optional<Array>();
     TRY(Spend(made.elements / std::max<int64_t>(1, out) * keys * (width + out)));
-    const double scale = call_.IsNone(6) ? 1 / std::sqrt(static_cast<double>(width)) : call_.FloatAt(6).value_or(1);
+    const double scale = call_.IsNone(6) ? 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, width)))
+                                         : call_.FloatAt(6).value_or(1);
     const bool is_causal = call_.BoolAt(5).value_or(false), groups_heads = call_.BoolAt(7).value_or(false);
     const Array* mask = call_.IsNone(3) ? nullptr : &operand_(call_.ValueAt(3));
     const int64_t batches = made.elements / std::max<int64_t>(1, queries * out);

@@ -69,6 +69,18 @@ def test_rows_that_see_nothing_are_zeros(tmp_path):
     assert not y.any() and not weights.any()
 
 
+def test_heads_whose_width_is_open(tmp_path):
+    model = Model(23)
+    names = [model.input(f"x{i}", 1, "tokens", "width") for i in range(3)]
+    model.output(model.node("Attention", *names, q_num_heads=2, kv_num_heads=2))
+    loaded = compiled(model, tmp_path)[1]
+    for tokens, width in ((4, 8), (5, 4), (2, 10)):
+        q, k, v = (torch.randn(1, tokens, width) for _ in range(3))
+        heads = [x.view(1, tokens, 2, width // 2).transpose(1, 2) for x in (q, k, v)]
+        (found,) = loaded(q, k, v).values()
+        same(found, F.scaled_dot_product_attention(*heads).transpose(1, 2).reshape(1, tokens, width))
+
+
 # -- sums, extremes ---------------------------------------------------------------------------------------------------
 
 

@@ -63,6 +63,19 @@ def transposed(q, k, v, mask):
     return out.transpose(1, 2)
 
 
+@pytest.mark.parametrize("scale", (None, 0.5))
+def test_attention_of_rows_without_elements(ingot, scale):
+    """All scores are alike, whatever the scale: 1 over the root of no elements is none."""
+    step = ingot.compile(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=scale), wait=True, on_unsupported="error")
+    with torch.no_grad():
+        for width in (4, 6, 0):
+            q, k, v = torch.randn(1, 2, 5, width), torch.randn(1, 2, 7, width), torch.randn(1, 2, 7, 3)
+            for _ in range(2):
+                found = step(q, k, v)
+            torch.testing.assert_close(found, F.scaled_dot_product_attention(q, k, v, scale=scale))
+    assert ingot.stats()["native_calls"] >= 3
+
+
 @pytest.mark.parametrize("dtype", TYPES[:3], ids=str)
 @pytest.mark.parametrize("function", (attention, causal, shared, transposed), ids=lambda f: f.__name__)
 @pytest.mark.parametrize("kind", ("none", "bool", "number"))
