@@ -140,6 +140,32 @@ Digest DigestOfErrors(PyObject* module) {
   return any ? DigestOfContent(filters) : DigestOf("none");
 }
 
+/// What numpy's arithmetic makes of errors, and how its numbers are written: contexts of its own, as versions have
+/// them.
+Digest DigestOfNumpy(PyObject* /*module*/) {
+  constexpr std::pair<const char*, const char*> kErrors[] = {{"numpy._core.umath", "_get_extobj_dict"},
+                                                             {"numpy.core.umath", "geterrobj"}};
+  constexpr std::pair<const char*, const char*> kPrinting[] = {{"numpy._core.printoptions", "format_options"},
+                                                               {"numpy._core.arrayprint", "_format_options"},
+                                                               {"numpy.core.arrayprint", "_format_options"}};
+  Hasher hasher;
+  const auto add = [&hasher](const Digest& digest) {
+    hasher.Add(digest.low);
+    hasher.Add(digest.high);
+  };
+  for (const auto& [module, name] : kErrors) {
+    PyObject* const ask = LoadedAttribute(module, name);
+    const PythonRef errors(ask == nullptr ? nullptr : PyObject_CallNoArgs(ask));
+    DropError();
+    if (errors) add(DigestOfContent(errors.get()));
+  }
+  for (const auto& [module, name] : kPrinting) {
+    PyObject* const options = LoadedAttribute(module, name);
+    if (options != nullptr) add(PyContextVar_CheckExact(options) ? DigestOfContext(options) : DigestOfContent(options));
+  }
+  return hasher.Finish();
+}
+
 Digest DigestOfGrad(PyObject* holder) { return IsTensor(holder) ? GradOf(holder) : DigestOf("no tensor"); }
 
 Digest DigestOfAddress(PyObject* holder) { return DigestOf(std::to_string(reinterpret_cast<uintptr_t>(holder))); }
@@ -177,7 +203,7 @@ constexpr ContentField kContentFields[] = {
     {"order", DigestOfOrder},       {"bases", DigestOfBases},       {"special", DigestOfSpecial},
     {"grad", DigestOfGrad},         {"registry", DigestOfRegistry}, {"kind", DigestOfValue},
     {"address", DigestOfAddress},   {"context", DigestOfContext},   {"errors", DigestOfErrors},
-    {"abstract", DigestOfAbstract},
+    {"abstract", DigestOfAbstract}, {"numpy", DigestOfNumpy},
 };
 
 const ContentField* FindField(std::string_view name) {

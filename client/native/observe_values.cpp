@@ -331,6 +331,7 @@ void Observer::Operand(PyObject* value) {
   if (IsAtom(value)) return LookAt(value);
   if (IsPlainTensor(value)) return;
   if (IsTensor(value)) CheckClass(value);
+  if (ModuleOf(NativeBase(Py_TYPE(value))) == "numpy") NoteNumpy();
   if (!PyModule_Check(value)) NoteSpecial(Py_TYPE(value), value);
   const auto number = log_.Find(value);
   if (!number || IsTensor(value)) return;
@@ -360,6 +361,13 @@ void Observer::Operand(PyObject* value) {
                         PyObject_CheckBuffer(value) || std::string_view(type->tp_name).ends_with("_tuplegetter");
   if (!writer.opaque().empty() || !is_value) return Refuse("foreign-type", type->tp_name);
   log_.NoteField(*number, "content");
+}
+
+/// What its arithmetic makes of errors, and how its numbers are written, are settings of the context.
+void Observer::NoteNumpy() {
+  PyObject* const numpy = LoadedModule("numpy");
+  const auto number = numpy ? ModuleNumber(numpy) : std::nullopt;
+  if (number) log_.NoteField(*number, "numpy");
 }
 
 /// Containers compare their elements by identity first, which matters for what does not equal itself.

@@ -15,6 +15,14 @@ namespace ingot::client {
 namespace {
 
 constexpr size_t kReadsMax = 200'000;
+/// Of a list of objects of which each leads to the next, paths grow with each step.
+constexpr uint64_t kPathBytesMax = 64 << 20;
+
+/// How much longer a path becomes, about.
+uint64_t StepBytes(PyObject* key) {
+  constexpr uint64_t kOfNumbers = 8;
+  return PyUnicode_Check(key) ? 1 + static_cast<uint64_t>(PyUnicode_GET_LENGTH(key)) : kOfNumbers;
+}
 
 /// Kept for good; `text` is a literal.
 PyObject* Interned(const char* text) {
@@ -92,6 +100,7 @@ ObservedLog::Number ObservedLog::AddRoot(PyObject* object, std::string path) {
     objects_.emplace_back();
     objects_.back().value = PythonRef::Borrow(object);
     objects_.back().mark = MarkOf(object);
+    objects_.back().path_bytes = path.size();
     objects_.back().path = std::move(path);
     objects_.back().is_named = true;
   } else if (path.starts_with("object:")) {
@@ -167,6 +176,11 @@ void ObservedLog::Add(Number holder, Reading reading, PyObject* key, Seen seen) 
     if (problem_.empty()) problem_ = "more than " + std::to_string(kReadsMax) + " reads";
     return;
   }
+  path_bytes_ += objects_[holder].path_bytes + StepBytes(key);
+  if (path_bytes_ > kPathBytesMax) {
+    if (problem_.empty()) problem_ = "reads whose paths have more than " + std::to_string(kPathBytesMax) + " bytes";
+    return;
+  }
   if (problem_.empty() && !HasName(reading, key)) problem_ = "a place in " + PathOf(holder) + " that has no name";
   reads_.push_back({holder, reading, PythonRef::Borrow(key), std::move(seen), line_});
   Follow(holder, reads_.back());
@@ -181,6 +195,7 @@ void ObservedLog::Follow(Number holder, const Read& read) {
     if (is_weak || weak_.empty() || !weak_.contains(it->second) || LiesUnder(holder, it->second)) return;
     Object& object = objects_[it->second];
     object.path.clear();
+    object.path_bytes = objects_[holder].path_bytes + StepBytes(read.key.get());
     object.parent = holder;
     object.reading = read.reading;
     object.key = read.key.get();
@@ -202,6 +217,7 @@ void ObservedLog::Follow(Number holder, const Read& read) {
     object.path = CanonicalPath(value, ModuleOf(type), QualnameOf(type)).value_or("");
   }
   object.is_named = !object.path.empty();
+  object.path_bytes = object.is_named ? object.path.size() : objects_[holder].path_bytes + StepBytes(read.key.get());
   object.parent = holder;
   object.reading = read.reading;
   object.key = read.key.get();

@@ -150,6 +150,7 @@ class ObservedLog {
     uint64_t mark = 0;  ///< MarkOf() it when it was met
     uint64_t attributes = 0;  ///< MarkOf() their dict when one of them was first read; 0: none was
     mutable std::string path;  ///< empty: not yet put into words
+    uint64_t path_bytes = 0;  ///< about as many as it has then
     Number parent = 0;
     bool is_named = false;  ///< by a path that is its own
     Reading reading = Reading::kAttribute;
@@ -209,6 +210,7 @@ class ObservedLog {
   std::vector<PythonRef> code_;  ///< of lines, once the reads are gone
   Line line_;
   std::string problem_;
+  uint64_t path_bytes_ = 0;  ///< of all reads
 };
 
 }  // namespace ingot::client

@@ -184,6 +184,7 @@ class Observer final : private InstructionListener {
 
   // observe_values.cpp
   void Operand(PyObject* value);
+  void NoteNumpy();
   void NoteTypeOfRoot(PyObject* instance);
   void NoteType(PyObject* instance);
   static bool IsPart(PyObject* value);

@@ -10,7 +10,9 @@ import functools
 import os
 import threading
 import types
+import warnings
 
+import numpy
 import pytest
 import torch
 
@@ -212,6 +214,59 @@ def test_a_closure_variable_is_seen_by_the_next_call(ingot):
         options[0] = 10.0
         torch.testing.assert_close(step(x), x * 15)
         torch.testing.assert_close(step(x), x * 15)
+
+
+ZERO = numpy.float64(0.0)
+
+
+def test_the_settings_of_numpy_are_seen_by_the_next_call(ingot):
+    """They are contexts of its own, which native code alone reads: what errors raise, and how numbers are written."""
+    x = torch.ones(4)
+    divided = ingot.compile(lambda x: x * min(2.0, float(numpy.float64(1.0) / ZERO)), wait=True)
+    written = ingot.compile(lambda x: x * len(repr(ZERO)), wait=True)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(3):
+            assert divided(x)[0] == 2 and written(x)[0] == len("np.float64(0.0)")
+        served = ingot.stats()["native_calls"]
+        assert served >= 4
+        with numpy.errstate(divide="raise"), pytest.raises(FloatingPointError):
+            divided(x)
+        with numpy.printoptions(legacy="1.25"):
+            assert written(x)[0] == written(x)[0] == len("0.0")
+        assert divided(x)[0] == 2 and written(x)[0] == len("np.float64(0.0)")
+        assert ingot.stats()["native_calls"] >= served + 2
+
+
+class Link:
+    def __init__(self, after, number):
+        self.after, self.number = after, number
+
+
+LINKS = None
+
+
+def added(x):
+    link, total = LINKS, 0
+    while link is not None:
+        total, link = total + link.number, link.after
+    return x * total
+
+
+@pytest.mark.parametrize("count, is_native", ((1000, True), (30_000, False)))
+def test_a_long_way_from_object_to_object_ends(ingot, monkeypatch, count, is_native):
+    """Each path is a step longer than the one before it."""
+    links = None
+    for number in range(count):
+        links = Link(links, number % 3)
+    monkeypatch.setitem(globals(), "LINKS", links)
+    compiled, x = ingot.compile(added, wait=True), torch.ones(4)
+    with torch.no_grad():
+        for _ in range(3):
+            assert torch.equal(compiled(x), added(x))
+    assert bool(compiled.variants) == is_native
+    if not is_native:
+        assert "paths" in compiled.why_miss()
 
 
 def test_the_default_dtype_is_seen_by_the_next_call(ingot):

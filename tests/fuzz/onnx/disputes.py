@@ -81,6 +81,7 @@ DISPUTES = [
     Dispute(RUNTIME, ("DynamicQuantizeLinear",), lambda s: True, "the scale of zeros is 1"),
     Dispute(RUNTIME, ("ReduceMean",), lambda s: 0 in (s.shape() or ()), "the mean of nothing is 0"),
     # What breaks the text.
+    Dispute(REFERENCE, ("Shape",), lambda s: True, "an end before the first dim counts from the last"),
     Dispute(REFERENCE, ("Attention",), lambda s: bool(s["softcap"]) and not s["qk_matmul_output_mode"] and s.gives(3), "scores of mode 0 are bounded"),
     Dispute(RUNTIME, ("Attention",), lambda s: bool(s["is_causal"]) and s.has(4), "what is causal sees other keys of a past"),
     Dispute(RUNTIME, ("Attention",), lambda s: s["qk_matmul_output_mode"] == 2, "what is masked is the smallest number, not minus infinity"),

@@ -7,7 +7,12 @@ Tensors hold small integers, or those over a power of two: every sum is exact, s
 import random
 
 PRELUDE = """
+import numpy
 import torch
+
+R = numpy.float64(0.5)
+numpy.set_printoptions(legacy=False)
+numpy.seterr(all="ignore")
 
 N = {start[0]}
 
@@ -76,7 +81,8 @@ class Writer:
             "self.t.add_(y[0]).remainder_(16)", f"{p} = int(y.sum()) % 9 - 4", f"{p} = {p} + int(y[0, 0])",
             "cache.kept = small(y) if cache.kept is None else small(torch.cat([cache.kept, y])[-12:])", "cache.ready, cache.n = True, cache.n + x.shape[0]",
             f"y = small(y + cache.kept.sum(0)) if cache.ready and cache.kept is not None else y * 2", f"self.items.insert(0, self.items.pop(0) + {step})",
-            f"self.table = {{**self.table, 'k': {self._int(1)}}}", f"y = small(y + len(range({p} % 4)))"])]
+            f"self.table = {{**self.table, 'k': {self._int(1)}}}", f"y = small(y + len(range({p} % 4)))", "y = small(y + len(repr(R)))",
+            "y = y + min(2, int(min(9.0, R / (R - R))))"])]
 
     def _block(self, depth: int, count: int) -> "list[str]":
         lines: "list[str]" = []
@@ -96,4 +102,5 @@ class Writer:
         return pick.choice(["cache = Cache()", "cache = Cache()", "other, cache = cache, other", f"{p} = {pick.choice(STARTS)}", f"{p} += 5", "net.unrelated += 1",
                             "net.items = list(net.items)", "net.table = dict(net.table)", "net.t = net.t + 1", "net.t = net.items[2] = net.t.clone()", "net.f = 2.0",
                             "cache.n = 0", "cache.kept = torch.ones(5, 4)", "net.slots.t = net.table['t']", "net.eval()", "Kind.other = 1", "Kind.n = Kind.n", f"{p} = True",
-                            f"{p} = 1.5"])
+                            f"{p} = 1.5", "numpy.set_printoptions(legacy=pick)".replace("pick", pick.choice(["False", "'1.25'"])),
+                            f"numpy.seterr(divide={pick.choice(['raise', 'ignore'])!r})"])
