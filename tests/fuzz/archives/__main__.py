@@ -122,7 +122,8 @@ class Ways(torch.nn.Module):
             self.register_buffer(name, window if r.random() < 0.4 else window.clone())
         self.writes = r.choice(("first", "second", ""))
 
-    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def forward(self, *args: torch.Tensor) -> torch.Tensor:
+        x, y = args
         way = eval(self.condition, {"x": x, "y": y})
         if self.writes:
             getattr(self, self.writes).add_(1)
