@@ -85,6 +85,7 @@ Results LowerNode(ExprPool& pool, const Node& node, std::string_view& why) {
   const Rule rule{pool, Call(graph, node), why};
   if (node.effects != kPure) return rule.No("it has effects");
   if (node.results.empty()) return rule.No("it has no result");
+  if (ChecksConversion(graph, node)) return rule.No("a number that may not fit into the result's type");
   const bool is_in_place = node.inplace >= 0;
   const LowerFn lower = is_in_place ? LowerInPlace : FindRule(node.op);
   if (!lower) return rule.No("no rule for this operator");

@@ -6,7 +6,7 @@
 namespace ingot::compiler::fusion {
 namespace {
 
-constexpr size_t kRankMax = 64;
+constexpr size_t kRankMax = 63;
 
 bool Has(Visited visited, size_t dim) { return dim < kRankMax && ((visited >> dim) & 1) != 0; }
 
@@ -45,6 +45,7 @@ Visited ThroughView(const Expr& e, const Dims& sizes, Visited visited) {
 }  // namespace
 
 Visited VisitedOfArg(const ExprPool& pool, const Expr& e, size_t arg, Visited visited) {
+  if (visited == kNowhere) return kNowhere;
   const Dims& sizes = pool[e.args[arg]].sizes;
   switch (e.kind) {
     case ExprKind::kMap:
@@ -54,8 +55,8 @@ Visited VisitedOfArg(const ExprPool& pool, const Expr& e, size_t arg, Visited vi
     }
     case ExprKind::kView: return ThroughView(e, sizes, visited);
     case ExprKind::kReshape: return IsWhole(visited, e.sizes) ? kWhole : 0;
-    // The predicate of a region holds for all of what lies inside.
-    case ExprKind::kRegion:
+    // The predicate of a region holds for all of what lies inside. Of one that fills its dim there is no outside.
+    case ExprKind::kRegion: return arg == 1 && e.start.is_zero() && e.size == e.sizes[e.axis] ? kNowhere : visited;
     case ExprKind::kScatter: return visited;
     case ExprKind::kGather: return arg == 0 ? 0 : visited;
     case ExprKind::kScan: return Collect(sizes, [&](size_t k) { return k == e.axis || Has(visited, k); });
@@ -66,6 +67,7 @@ Visited VisitedOfArg(const ExprPool& pool, const Expr& e, size_t arg, Visited vi
 
 bool ReadsAllIndices(const ExprPool& pool, const Expr& e, Visited visited) {
   if (e.kind != ExprKind::kGather) return true;
+  if (visited == kNowhere) return false;
   for (size_t k = 1; k < e.args.size(); ++k) {
     // The indices themselves have fewer dims than the result, which they are spread over.
     const Expr* index = &pool[e.args[k]];

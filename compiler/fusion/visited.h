@@ -11,7 +11,9 @@ namespace ingot::compiler::fusion {
 /// part only, as the slice of a gather, would not notice a bad index in the rest, where eager
 /// raises.
 using Visited = uint64_t;
-inline constexpr Visited kWhole = ~Visited{0};
+/// Nothing of it is computed, not even of what has no dims.
+inline constexpr Visited kNowhere = Visited{1} << 63;
+inline constexpr Visited kWhole = kNowhere - 1;
 
 /// What is visited of args[arg] of `e`, where `visited` of `e` is.
 Visited VisitedOfArg(const ExprPool& pool, const Expr& e, size_t arg, Visited visited);

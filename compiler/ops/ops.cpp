@@ -4,6 +4,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "compiler/ops/infer.h"
 #include "compiler/ops/op_table.h"
 #include "compiler/ops/rules.h"
 
@@ -44,6 +45,26 @@ bool Divides(std::string_view op) {
   return divisions.contains(op);
 }
 
+bool Raises(std::string_view op) {
+  static const OpTable<bool> raisers = [] {
+    OpTable<bool> table;
+#define RAISES , true
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return raisers.contains(op);
+}
+
+/// Whether PyTorch takes every value of one type for a number of another; float8 is told apart by nobody.
+bool FitsInto(DType from, DType to) {
+  if (from == to || from == DType::kBool || to == DType::kBool) return true;
+  if (IsComplex(from) || IsComplex(to) || guards::IsFloat8(from) || guards::IsFloat8(to)) return false;
+  if (IsFloat(from)) return IsFloat(to) && PromoteTypes(from, to) == to;
+  // Of floats only f16 ends before 64 bits do.
+  if (IsFloat(to)) return to != DType::kF16 || guards::SizeOf(from) < 2 || from == DType::kI16;
+  return PromoteTypes(from, to) == to;
+}
+
 }  // namespace
 
 std::string_view NameOf(OpClass op_class) {
@@ -77,8 +98,22 @@ bool IsPure(const Node& node) {
 
 bool ChecksValues(const Graph& graph, const Node& node) {
   const OpInfo* op = FindOp(node.op);
-  if (op == nullptr || op->op_class == OpClass::kGather) return true;
+  if (op == nullptr || op->op_class == OpClass::kGather || Raises(node.op)) return true;
+  if (ChecksConversion(graph, node)) return true;
   return Divides(node.op) && node.results.size() == 1 && IsInteger(graph.value(node.results[0]).type.dtype);
+}
+
+bool ChecksConversion(const Graph& graph, const Node& node) {
+  static const OpTable<size_t> converted = [] {
+    OpTable<size_t> table;
+#define CONVERTS(arg) , arg
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  const size_t* arg = converted.Of(node.op);
+  const auto* ref = arg && *arg < node.args.size() ? std::get_if<Ref>(&node.args[*arg]) : nullptr;
+  if (ref == nullptr || node.results.size() != 1) return false;
+  return !FitsInto(graph.type(ref->id).dtype, graph.type(node.results[0]).dtype);
 }
 
 Answers AnswersOf(std::string_view op) {

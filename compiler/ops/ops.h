@@ -48,6 +48,9 @@ bool IsPure(const Node& node);
 /// an integer divided by zero, whatever an unknown operator looks at. It runs though nobody uses
 /// its results.
 bool ChecksValues(const Graph& graph, const Node& node);
+/// A number that the node reads from memory may not fit into its result's type, for which eager raises. No other
+/// operator does, so the node stays what it is.
+bool ChecksConversion(const Graph& graph, const Node& node);
 /// What an operator that returns a number or a bool, and no tensor, tells that by.
 enum class Answers : uint8_t {
   kNothing,   ///< It is none, or nobody has looked at it.

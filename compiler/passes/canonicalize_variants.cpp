@@ -111,7 +111,7 @@ bool MaskedFill(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const Call call(graph, node);
   const Type* type = call.TypeAt(0);
-  if (!type || node.args.size() != 3) return false;
+  if (!type || node.args.size() != 3 || ChecksConversion(graph, node)) return false;
   const PromoteOperand own{type->dtype, type->rank() ? PromoteOperand::kTensor : PromoteOperand::kZeroDim};
   PromoteOperand filler;
   Arg value = node.args[2];
@@ -332,7 +332,11 @@ bool Stack(Graph& graph, NodeId id) {
 std::optional<Arg> FillValue(const Number& number, DType dtype) {
   const Dim* integer = std::get_if<Dim>(&number.value);
   if (integer && !integer->is_const()) return IsInteger(dtype) ? std::optional<Arg>(*integer) : std::nullopt;
-  const double value = integer                                      ? static_cast<double>(integer->const_value())
+  // Integers become f32 at once, as in PyTorch, and not by way of f64, which rounds twice.
+  const auto rounded = [dtype](int64_t i) {
+    return dtype == DType::kF64 ? static_cast<double>(i) : static_cast<double>(static_cast<float>(i));
+  };
+  const double value = integer                                      ? rounded(integer->const_value())
                        : std::holds_alternative<bool>(number.value) ? std::get<bool>(number.value)
                                                                     : std::get<double>(number.value);
   if (IsFloat(dtype)) return Arg(value);

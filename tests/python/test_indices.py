@@ -23,6 +23,9 @@ UNUSED = {
     "scatter": lambda x, i: (x[:, 0].scatter(0, i.long(), 1.0), x * 2)[1],
     "division": lambda x, i: (7 // i, x * 2)[1],
     "remainder": lambda x, i: (i % i, x * 2)[1],
+    "sorter": lambda x, i: (torch.searchsorted(x[:, 0].contiguous(), x[0], sorter=torch.cat([i, i[:1]])), x * 2)[1],
+    "window": lambda x, i: (torch.istft(torch.ones(5, 4, dtype=torch.cfloat), 8, 2, window=(i[1] != 0) * torch.ones(8)), x * 2)[1],
+    "all_overwritten": lambda x, i: torch.slice_scatter(aten.gather(x, 0, i[:, None].expand(4, 3)), torch.ones(4, 3), 0, 0, 4),
 }
 ROWS = 5
 

@@ -150,6 +150,18 @@ class Checker:
                 pass
         return step
 
+    def _wrong(self) -> typing.Any:
+        """On positions that are none: what raises in eager raises, whoever uses its result."""
+        step = self._ingot.compile(self._module.program, wait=True)
+        for sizes in self._sizes():
+            try:
+                self._call("wrong", step, sizes, 1, False)
+                for seed in range(3):
+                    self._call("wrong", step, sizes, values.WRONG + seed, False)
+            except errors.Unsteady:
+                pass
+        return step
+
     def _traced(self) -> typing.Any:
         """As torch.export sees it: a range of sizes."""
         step = self._ingot.compile(self._module.program, capture="export", wait=True)

@@ -11,7 +11,7 @@ import torch
 
 import values
 
-MODES = ("exact", "one", "template", "gears", "export", "special")
+MODES = ("exact", "one", "template", "gears", "export", "special", "wrong")
 
 
 @dataclasses.dataclass(frozen=True)

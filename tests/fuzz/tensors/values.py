@@ -7,6 +7,7 @@ import torch
 
 
 SPECIAL = 1 << 20   # seeds from here on make special numbers as well
+WRONG = 1 << 21     # seeds from here on make positions that are none, and the integers at the ends, as well
 NUMBERS = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-310, 3e38, -3e38)
 
 
@@ -15,7 +16,8 @@ class Values:
 
     def __init__(self, seed: int) -> None:
         self._generator = torch.Generator().manual_seed(seed)
-        self._special = seed >= SPECIAL
+        self._special = SPECIAL <= seed < WRONG
+        self._wrong = seed >= WRONG
 
     def float(self, *sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         x = torch.rand(sizes, generator=self._generator, dtype=torch.float64) * 4 - 2
@@ -30,22 +32,30 @@ class Values:
 
     def int(self, *sizes: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
         low = 0 if dtype == torch.uint8 else -9
-        return torch.randint(low, 10, sizes, generator=self._generator).to(dtype)
+        x = torch.randint(low, 10, sizes, generator=self._generator)
+        return self._with(x, (0, torch.iinfo(dtype).min + 1, torch.iinfo(dtype).max)).to(dtype)
 
     def bool(self, *sizes: int) -> torch.Tensor:
         return torch.rand(sizes, generator=self._generator) < 0.5
 
     def index(self, below: int, *sizes: int) -> torch.Tensor:
         """Positions of a dim of that size, counted from either end."""
-        return torch.randint(-below, max(below, 1), sizes, generator=self._generator)
+        return self._with(torch.randint(-below, max(below, 1), sizes, generator=self._generator), (below, -below - 1, 1 << 40))
 
     def place(self, below: int, *sizes: int) -> torch.Tensor:
         """Positions counted from the front."""
-        return torch.randint(0, max(below, 1), sizes, generator=self._generator)
+        return self._with(torch.randint(0, max(below, 1), sizes, generator=self._generator), (below, -1, -below - 1))
 
     def order(self, count: int) -> torch.Tensor:
         """Each position once."""
-        return torch.randperm(count, generator=self._generator)
+        return self._with(torch.randperm(count, generator=self._generator), (count, -1))
+
+    def _with(self, x: torch.Tensor, wrong: "tuple[int, ...]") -> torch.Tensor:
+        """Of a few elements, one of those in place of them."""
+        if not self._wrong:
+            return x
+        chosen = torch.tensor(wrong)[torch.randint(len(wrong), x.shape, generator=self._generator)]
+        return torch.where(torch.rand(x.shape, generator=self._generator) < 0.15, chosen, x)
 
 
 def transposed(tensor: torch.Tensor) -> torch.Tensor:
