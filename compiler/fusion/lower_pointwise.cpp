@@ -37,7 +37,8 @@ Results AddSub(const Rule& r) {
   if (reverse) std::swap(a, b);
   if (t == DType::kBool) {
     if (op != Op::kAdd) return {};
-    return {r.pool.Map(Op::kOr, {a, b})};
+    const ExprId scaled = r.call.IsNone(2) ? b : r.pool.Map(Op::kAnd, {b, r.Operand(2, t)});
+    return {r.pool.Map(Op::kOr, {a, scaled})};
   }
   const auto alpha = r.call.ScalarAt(2);
   if (!alpha || IsNumber(*alpha, 1)) return {r.pool.Map(op, {a, b})};

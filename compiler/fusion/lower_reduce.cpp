@@ -50,14 +50,14 @@ Results Fold(const Rule& r) {
   const auto mask = MaskAt(r, 1);
   const DType t = ComputeType(r.result().dtype);
   if (!mask || t == DType::kBool) return {};
-  return Shaped(r, r.pool.Reduce(op, t, r.Operand(0, t), *mask));
+  return Shaped(r, r.pool.Reduce(op, t, r.Converted(0, r.result().dtype), *mask));
 }
 /// Whole-tensor forms, whose argument 1 is a dtype.
 template <Op op>
 Results FoldAll(const Rule& r) {
   const DType t = ComputeType(r.result().dtype);
   if (t == DType::kBool) return {};
-  return Shaped(r, r.pool.Reduce(op, t, r.Operand(0, t), Mask(r.call.TypeAt(0)->rank(), true)));
+  return Shaped(r, r.pool.Reduce(op, t, r.Converted(0, r.result().dtype), Mask(r.call.TypeAt(0)->rank(), true)));
 }
 template <Op op>
 Results FoldBool(const Rule& r) {
@@ -70,12 +70,12 @@ Results MeanDim(const Rule& r) {
   const auto mask = MaskAt(r, 1);
   const DType t = ComputeType(r.result().dtype);
   if (!mask || !guards::IsFloat(t)) return {};
-  return Shaped(r, Mean(r.pool, r.Operand(0, t), *mask));
+  return Shaped(r, Mean(r.pool, r.Converted(0, r.result().dtype), *mask));
 }
 Results MeanAll(const Rule& r) {
   const DType t = ComputeType(r.result().dtype);
   if (!guards::IsFloat(t)) return {};
-  return Shaped(r, Mean(r.pool, r.Operand(0, t), Mask(r.call.TypeAt(0)->rank(), true)));
+  return Shaped(r, Mean(r.pool, r.Converted(0, r.result().dtype), Mask(r.call.TypeAt(0)->rank(), true)));
 }
 
 /// Distances from the mean and the sum of their squares: two passes, as precise as the type allows.
@@ -158,7 +158,7 @@ template <bool log>
 Results Softmax(const Rule& r) {
   const DType t = ComputeType(r.result().dtype);
   const auto axis = r.call.IntAt(1);
-  const ExprId x = r.Operand(0, t);
+  const ExprId x = r.Converted(0, r.result().dtype);
   if (!axis || x == kNoExpr || !guards::IsFloat(t)) return {};
   const size_t rank = r.result().rank();
   const auto dim = WrapDim(*axis, rank);
