@@ -2,6 +2,7 @@
 #include "compiler/import/exact_numbers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -18,6 +19,45 @@ bool StaysExact(const Dim& dim) {
   return bounds.low >= -kExactMax && bounds.high <= kExactMax;
 }
 
+/// Nowhere less than `dim`, where all that it is made of counts elements: without what is subtracted, and with what
+/// quotients, minima and maxima are made of.
+Dim MostOf(const Dim& dim) {
+  std::vector<Dim::Term> added;
+  std::ranges::copy_if(dim.terms(), std::back_inserter(added), [](const Dim::Term& term) { return term.coef > 0; });
+  return Dim::FromTerms(std::move(added)).Replace([](const guards::Factor& factor) {
+    if (factor.is_symbol()) return Dim::Symbol(factor.symbol());
+    const guards::Atom& atom = factor.atom();
+    return atom.kind == guards::Atom::Kind::kMax ? MostOf(atom.a) + MostOf(atom.b) : MostOf(atom.a);
+  });
+}
+
+/// Of a tensor whose sizes are none of them 0: a size that is always 0 counts as 1, as it does for strides.
+Dim ElementsOf(const Dims& sizes) {
+  Dim count = 1;
+  for (const Dim& size : sizes) {
+    if (!size.is_zero()) count = count * size;
+  }
+  return count;
+}
+
+/// Whether an input that lies in memory is nowhere so much smaller that elements which a caller has could become more
+/// than numbers of 64 bits count.
+bool IsHeldByInput(const Graph& graph, const Dim& elements) {
+  constexpr int64_t kTimesMax = 1 << 10;
+  const auto is_held = [&](const Dim::Term& term) {
+    return std::ranges::any_of(graph.inputs, [&](const Input& input) {
+      const Type& type = graph.type(input.value);
+      const auto is_nothing = [](const Dim& dim) { return dim.is_zero(); };
+      if (std::ranges::any_of(type.sizes, is_nothing) || std::ranges::any_of(type.strides, is_nothing)) return false;
+      const Dim::Term one{1, term.factors};
+      const auto times = ElementsOf(type.sizes).DivideExactly(Dim::FromTerms({one}));
+      return times && times->IsPlainlyNotNegative() && !times->is_zero() && term.coef <= kTimesMax;
+    });
+  };
+  const std::vector<Dim::Term>& terms = elements.terms();
+  return terms.size() <= kTimesMax && std::ranges::all_of(terms, is_held);
+}
+
 class Collector {
  public:
   Collector(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
@@ -30,6 +70,7 @@ class Collector {
       const auto* number = std::get_if<Number>(&arg);
       if (const auto* dim = number ? std::get_if<Dim>(&number->value) : nullptr) Add(*dim);
     }
+    for (const ValueId id : node_.results) AddElements(ElementsOf(graph_.type(id).sizes));
     return std::move(found_);
   }
 
@@ -42,6 +83,11 @@ class Collector {
         if (!StaysExact(*part)) found_.push_back(*part);
       }
     });
+  }
+
+  void AddElements(const Dim& elements) {
+    if (StaysExact(elements) || IsHeldByInput(graph_, MostOf(elements))) return;
+    if (std::ranges::find(found_, elements) == found_.end()) found_.push_back(elements);
   }
 
   bool CountsMemory(const Dim& dim) const {

@@ -11,8 +11,9 @@ inline constexpr int64_t kExactMax = int64_t{1} << 52;
 
 /// Of the integers that a node takes: those, and what quotients, minima and maxima in them are made of, that leave
 /// kExactMax at some sizes, as far as bounds tell. Python computes without an end, programs in 64 bits: who serves
-/// other sizes than those seen asks that none of these does. A size or stride of an operand or a result is none, for
-/// the executor refuses memory that no number of 64 bits counts.
+/// other sizes than those seen asks that none of these does. A size or stride of an operand or a result is none: the
+/// count of a result's elements is, where no input has as many. Eager raises where it cannot be counted, whether or not
+/// anybody uses the result, or the executor has it at all.
 Dims MayLeaveExact(const Graph& graph, const Node& node);
 
 }  // namespace ingot::compiler

@@ -9,13 +9,16 @@
 namespace ingot::compiler {
 namespace {
 
-/// Least and greatest of an integer type that has less than 64 bits.
+constexpr int64_t kF16Max = 65519;   // the last integer that is rounded to a finite number
+
+/// The integers that PyTorch converts to a type that does not take all of 64 bits. Below 0 those without a sign wrap.
 std::optional<std::pair<int64_t, int64_t>> LimitsOf(DType dtype) {
   switch (dtype) {
-    case DType::kU8: return {{0, UINT8_MAX}};
+    case DType::kU8: return {{-UINT8_MAX, UINT8_MAX}};
     case DType::kI8: return {{INT8_MIN, INT8_MAX}};
     case DType::kI16: return {{INT16_MIN, INT16_MAX}};
     case DType::kI32: return {{INT32_MIN, INT32_MAX}};
+    case DType::kF16: return {{-kF16Max, kF16Max}};
     default: return std::nullopt;
   }
 }

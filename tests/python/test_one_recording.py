@@ -599,6 +599,48 @@ def test_numbers_that_do_not_fit_are_refused_as_by_eager(ingot, function):
         step(x, 300)
 
 
+@pytest.mark.parametrize("dtype", (torch.float16, torch.uint8, torch.int16))
+@pytest.mark.parametrize("function", [
+    lambda x, dtype: torch.full((3,), x.shape[0], dtype=dtype), lambda x, dtype: torch.full((3,), -x.shape[0], dtype=dtype),
+    lambda x, dtype: torch.zeros(3, dtype=dtype).fill_(x.shape[0]), lambda x, dtype: torch.ones(3, dtype=dtype).clamp(max=x.shape[0]),
+    lambda x, dtype: (torch.full((3,), x.shape[0], dtype=dtype), x + 1)[1]])
+def test_sizes_that_do_not_fit_are_refused_as_by_eager(ingot, function, dtype):
+    step = ingot.compile(function, wait=True, config=ingot.Config(agree="off"))
+    for size in (7, 9, 11, 200, 300, 32767, 33000, 65520, 70000):
+        x = torch.zeros(size)
+        try:
+            wanted = function(x, dtype)
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError, match=str(error)):
+                step(x, dtype)
+        else:
+            assert torch.equal(step(x, dtype), wanted)
+    assert ingot.stats()["native_calls"] > 0
+
+
+def cube(x):
+    k = x.shape[1]
+    return torch.zeros(0, k, k, k)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: cube(x).sum(), lambda x: (cube(x), x + 1)[1], lambda x: cube(x).shape[2], lambda x: x + torch.empty(0, *cube(x).shape[1:]).shape[2],
+    lambda x: torch.bmm(x[:, :, None], x[:, None, :]).shape[2]])
+def test_elements_that_cannot_be_counted_are_refused_as_by_eager(ingot, function):
+    step = ingot.compile(function, wait=True, config=ingot.Config(agree="off"))
+    for size in (3, 4, 7, 1 << 10, 1 << 21, 1 << 32, 5):
+        x = torch.empty(0, size)
+        try:
+            wanted = function(x)
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError, match=str(error)):
+                step(x)
+        else:
+            found = step(x)
+            assert torch.equal(found, wanted) if isinstance(wanted, torch.Tensor) else found == wanted
+    assert ingot.stats()["native_calls"] >= 3
+
+
 def test_only_handlers_of_signals_are_known_as_such(ingot):
     from ingot import interrupts
 

@@ -19,7 +19,7 @@ import torch
 
 import ingot
 
-SIZES = ((3, 5), (4, 4), (2, 7), (6, 3), (5, 8), (2, 2), (3, 9), (7, 5), (1, 4), (4, 1), (8, 16), (12, 6))
+SIZES = ((3, 5), (4, 4), (2, 7), (6, 3), (5, 8), (2, 2), (3, 9), (7, 5), (1, 4), (4, 1), (8, 16), (12, 6), (300, 2), (1, 70000))
 
 
 class Writer:
@@ -72,6 +72,8 @@ class Writer:
             f"torch.nn.functional.pad(y, (0, {n}))", f"torch.zeros({n}, abs({a}) + 1) + y.sum()", f"y.reshape(-1)[:: {n}]",
             f"y.reshape(y.numel())", f"y.sum(-1, keepdim=True).expand(*y.shape[:-1], {n})", f"y.reshape(-1)[-{n}:]", f"y.flatten()[{a} - {b}:]",
             f"y if y.shape == x.shape else y.sum() + x", f"y.contiguous() if y.is_contiguous() else y.clone()", f"y.reshape(-1, 1) @ torch.ones(1, {n})",
+            f"(y, torch.full(({n},), {a}, dtype=torch.float16))[0]", f"y + torch.full(({n}, 1), -({a}), dtype=torch.uint8).sum()",
+            f"y + torch.zeros(({n}, 1), dtype=torch.int8).fill_({a}).sum()",
             f"y / max({a}, 1)", f"y * ({a} / {n})", f"y * (1.0 / max({a}, 1))", f"y + min(1.0, {a} / 10)",
             f"(y - float({a}) / {n})", f"torch.full(({n}, {n}), float({a})) + y.mean()", f"torch.stack([y, y], {0})", f"y.t() if y.dim() == 2 else y",
             f"y * (2 if {a} == {b} else 3)", f"y == y.numel()", f"y.reshape(-1).split({n})[0]", f"written(y, {a})", f"y.repeat(*[1] * (y.dim() - 1), {n})",
