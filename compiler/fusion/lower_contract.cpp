@@ -57,8 +57,9 @@ Results Linear(const Rule& r) {
 
 /// _weight_int8pack_mm(x[M, K], w[N, K], scales[N]): a scale for each output, which its sum meets.
 Results WeightInt8(const Rule& r) {
-  const Type *x = r.call.TypeAt(0), *w = r.call.TypeAt(1);
-  if (!x || !w || x->rank() != 2 || w->rank() != 2 || w->dtype != DType::kI8) return {};
+  const Type *x = r.call.TypeAt(0), *w = r.call.TypeAt(1), *scales = r.call.TypeAt(2);
+  if (!x || !w || !scales || x->rank() != 2 || w->rank() != 2 || w->dtype != DType::kI8) return {};
+  if (!scales->IsContiguous()) return r.No("scales that PyTorch reads as if they lay side by side");
   const uint16_t depth = r.pool.DepthVar(w->sizes[1]);
   const ExprId product =
       Product(r, 0, 1, depth, {Along(0), Affine::Var(depth)}, {Along(1), Affine::Var(depth)}, Bytes::kAreWeights);

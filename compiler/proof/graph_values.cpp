@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/fusion/lower.h"
 #include "compiler/ir/text.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/proof/products.h"
@@ -159,6 +160,8 @@ Result<std::vector<Array>> NodeRunner::Run(const Graph& graph, NodeId id, const 
     }
     return std::vector<Array>{std::move(*product)};
   }
+  // It says where a result lies, and is what it is given.
+  if (node.op == "ingot.shares") return std::vector<Array>{operand(std::get<Ref>(node.args[0]).id)};
   std::vector<ValueId> names;
   Graph part = PartOf(graph, id, names);
   std::vector<Array> arrays;
@@ -169,6 +172,14 @@ Result<std::vector<Array>> NodeRunner::Run(const Graph& graph, NodeId id, const 
       bool has_expression = false;
       Result<std::vector<Array>> results = Evaluate(part, arrays, has_expression);
       if (has_expression) return results;
+      // What it stores into a copy is what it would store in place, which has an expression.
+      Graph written = part;
+      const NodeId only = written.order().front();
+      if (fusion::WriteRules().contains(written.node(only).op)) {
+        written.SetInplace(only, 0);
+        results = Evaluate(written, arrays, has_expression);
+        if (has_expression) return results;
+      }
     }
     Graph parts = part;
     const bool is_apart = Apply(parts, "decompose");

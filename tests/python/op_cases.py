@@ -438,8 +438,8 @@ PRODUCT = [
     product("addmm", lambda i: (i.one, i.x, i.y.t(), {"beta": 0}), "nothing added"),
     product("baddbmm", lambda i: (i.one, i.x.unsqueeze(0), i.y.t().unsqueeze(0))),
     case("_int_mm", lambda i: (i.x, i.y.t()), ("int8",)),
-    # Of other types PyTorch reads beyond odd rows.
-    case("_weight_int8pack_mm", lambda i: (i.x, i.pick.to(torch.int8), i.x[:, :1].reshape(-1)), ("float32",), ulps=4, summed=True,
+    # Of other types PyTorch reads beyond odd rows, and scales as if they lay side by side.
+    case("_weight_int8pack_mm", lambda i: (i.x, i.pick.to(torch.int8), i.x[:, :1].clone().reshape(-1)), ("float32",), ulps=4, summed=True,
          exact=lambda i: i.x @ i.pick.double().t() * i.x[:, :1].reshape(-1)),
 ]
 

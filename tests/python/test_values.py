@@ -145,6 +145,12 @@ class Runner:
     def check(self, where, known, fresh):
         """Records ``known`` where that is new; then native calls, on it and on ``fresh``, must equal eager."""
         self.step(*known)
+        # Where the last digits of bf16 decide, the next calls are held against eager instead (docs/agreed.md).
+        for _ in range(3):
+            before = self.ingot.stats()["native_calls"]
+            self.step(*known)
+            if self.ingot.stats()["native_calls"] > before:
+                break
         before = self.ingot.stats()["native_calls"]
         results = [self.step(*known)[1], self.step(*fresh)[1]]
         if self.ingot.stats()["native_calls"] != before + 2:
