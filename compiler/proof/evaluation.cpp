@@ -23,6 +23,8 @@ using loop::ScalarOp;
 
 namespace {
 
+// Which of them is stored last in a place shows only once all have been looked at.
+constexpr int64_t kStoredElementsMax = 1 << 13;
 // Of larger values only some elements are asked for.
 constexpr int64_t kDenseElementsMax = 1 << 22;
 
@@ -283,6 +285,7 @@ Scalar Evaluation::AfterWrite(ValueId value, Cells& cells, ExprId root, int64_t 
     auto& stored = cells.stored.emplace();
     int64_t count = 1;
     for (const int64_t size : source.sizes) count *= size;
+    if (count > kStoredElementsMax) return Fail(Code::kExhausted, "more is stored than there is time for");
     for (int64_t from = 0; from < count && status_; ++from) {
       Place at{};
       Unflatten(source.sizes, from, at);

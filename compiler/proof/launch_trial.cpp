@@ -58,6 +58,11 @@ LaunchTrial::LaunchTrial(const Graph& graph, const Fused& fused, const Launch& l
     buffer.read = ReadBy(graph, fused, launch, i);
   }
   Sample();
+  // Pages that are made and compared cost as much as some operations on what lies in them.
+  constexpr int64_t kElementsPerWork = 16;
+  for (const loop::Param& param : kernel_.params) {
+    work_ += static_cast<uint64_t>(std::max<int64_t>(0, param.elements.Eval(kernel_symbols_)) / kElementsPerWork);
+  }
 }
 
 bool LaunchTrial::JoinsColumns() const {
