@@ -11,9 +11,9 @@ import folders
 import tree
 
 PYTHON_TARGETS = ("product", "ingot", "ingot-opt", "ingot-compile", "ingot_shared", "onnx_compile_batch", "_native_recorder_test", "scale_op_2", "scale_op_3")
-LIMIT_S = 600.0       # of a check whose time is not known
-BUSY = 3.0            # times as long as without a fault, on a machine that does other things
-GRACE_S = 90.0
+LIMIT_S = 900.0       # of a check whose time is not known
+BUSY = 4.0            # times as long as without a fault, on a machine that does other things
+GRACE_S = 120.0
 
 
 class Listed(typing.NamedTuple):

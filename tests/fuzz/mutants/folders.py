@@ -22,10 +22,10 @@ _LATE = "test_bounds test_lowering_pairs test_tensor_programs test_operator_size
 _CHECKS = {
     "compiler/passes": f"""ingot_passes_test golden_test golden_proof_test fuzz.passes compiler_test test_patterns test_decompose {_SOON} .tensors .pairs
         test_products test_convolutions test_sequence_parallel test_numerics {_LATE}""",
-    "compiler/fusion": f"""fusion_test golden_test golden_proof_test proof_test compiler_test x86_test test_borders {_SOON} .tensors .pairs .products
+    "compiler/fusion": f"""fusion_test golden_test golden_proof_test proof_test compiler_test test_borders {_SOON} .tensors .pairs .products
         test_products test_convolutions test_numerics test_top_k test_product_programs {_LATE}""",
-    "compiler/loop": f"""loop_test fuzz.loop_text fusion_test targets_test golden_test compiler_test proof_test golden_proof_test x86_test {_SOON} .tensors
-        .pairs test_float8 test_numerics test_products test_profile {_LATE}""",
+    "compiler/loop": f"""loop_test fuzz.loop_text fusion_test targets_test golden_test compiler_test proof_test golden_proof_test {_SOON} .tensors
+        .pairs test_float8 test_numerics test_products test_profile x86_test {_LATE}""",
     "compiler/plan": f"""compiler_test golden_test golden_proof_test program_test function_test fuzz.artifact {_SOON} .tensors .archives .pairs
         test_custom_ops test_profile test_products test_top_k test_convolutions test_rivals test_tuning {_LATE}""",
     "client/lib": """loaded_artifact_test exported_file_test best_of_test guard_table_test program_test function_test archive_test fuzz.manifest
@@ -74,9 +74,11 @@ FUZZERS = {
 
 
 def checks(folder: str, path: str = "") -> "list[str]":
-    """In order, those of CMake's before others; what has a word of the file's name comes first."""
+    """In order; behind the unit tests, what has a word of the file's name comes first."""
+    listed = _CHECKS[folder].split()
+    units = next(at for at, name in enumerate(listed) if name.startswith((".", "test_")))
     words = set(_words(path.rsplit("/", 1)[-1].split(".")[0]))
-    return sorted(_CHECKS[folder].split(), key=lambda name: (name.startswith((".", "test_")), not words & set(_words(name))))
+    return listed[:units] + sorted(listed[units:], key=lambda name: not words & set(_words(name)))
 
 
 def everything() -> "list[str]":
