@@ -157,15 +157,15 @@ def verdict(mutants, name, folder, outcome, by="", before="a", after="b"):
 def test_scores_add_up_and_go_on(mutants, tmp_path):
     path, equivalents = tmp_path / "state" / "lines", mutants.score.Equivalents("")
     state = mutants.score.State(path, 7)
-    for name, outcome in (("1", "killed"), ("2", "survived"), ("3", "uncompiled"), ("4", "unchanged"), ("5", "killed")):
+    for name, outcome in (("1", "killed"), ("2", "survived"), ("3", "uncompiled"), ("4", "unchanged"), ("5", "killed"), ("6", "open")):
         state.add(verdict(mutants, name, "compiler/loop", outcome, "loop_test" if outcome == "killed" else ""))
     state.add(verdict(mutants, "2", "compiler/loop", "killed", "test_values"))   # with --again
     state.add_check("loop_test", True, 2.0)
     again = mutants.score.State(path, 7)
     assert again.verdicts == state.verdicts and again.sound == {"loop_test": (True, 2.0)}
     said = mutants.score.report(again, equivalents, ["compiler/loop", "compiler/plan"])
-    assert "| compiler/loop | 3 | 3 | 1 |" in said and "| compiler/plan | 0 | 0 | 0 |" in said and "2 killed by loop_test" in said
-    assert "survivors" not in said
+    assert "| compiler/loop | 3 | 4 | 1 | 1 |" in said and "| compiler/plan | 0 | 0 | 0 | 0 |" in said and "2 killed by loop_test" in said
+    assert "survivors" in said and ", open (6)" in said and "(2)" not in said
     assert all(json.loads(line)["seed"] == 7 for line in path.read_text().splitlines())
     with pytest.raises(ValueError, match="is of seed 7, not 8"):
         mutants.score.State(path, 8)
@@ -177,7 +177,7 @@ def test_what_is_equivalent_does_not_count(mutants):
     state.add(verdict(mutants, "2", "compiler/loop", "survived", before="  c", after="  d"))
     listed = mutants.score.Equivalents("# A head.\n\n# nobody reads it\ncompiler/loop/x.cpp\n-a\n+b\n")
     said = mutants.score.report(state, listed, ["compiler/loop"])
-    assert "| compiler/loop | 0 | 1 | 1 |" in said and "-  c" in said and "-  a" not in said
+    assert "| compiler/loop | 0 | 1 | 0 | 1 |" in said and "-  c" in said and "-  a" not in said
     with pytest.raises(ValueError, match="without reason"):
         mutants.score.Equivalents("compiler/loop/x.cpp\n-a\n+b\n")
 

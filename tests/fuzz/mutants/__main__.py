@@ -7,7 +7,8 @@ does not compile or makes the same objects is drawn again; what equivalent.txt l
 and does not count where it fails then as well.
 
 usage: tools/fuzz mutants [SECONDS] --seed N [--state FILE]   one folder after the other, a fault each, until the time is over or all have --per-folder
-       tools/fuzz mutants --again --seed N --state FILE       those that survived once more, against the tests of today
+       tools/fuzz mutants SECONDS --quick --seed N --state FILE   against unit tests alone; what they do not see is open, until a run without it
+       tools/fuzz mutants --again --seed N --state FILE       those that survived or are open once more, against the tests of today
        tools/fuzz mutants --report --seed N --state FILE      the score by folder, and the survivors
        tools/fuzz mutants --draw --seed N                     what would be planted
        tools/fuzz mutants --remove                            the worktree and its build
@@ -43,7 +44,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--fuzzers", type=int, default=2, metavar="N", help="of a folder, in the order of the table")
     parser.add_argument("--limit", type=float, default=3600, metavar="SECONDS", help="of one fault; what was not found until then has survived")
     parser.add_argument("--jobs", type=int, default=1, help="of the compiler")
-    for name, what in (("again", "judges survivors once more"), ("report", "prints the score"), ("draw", "prints faults"), ("remove", "the worktree")):
+    parser.add_argument("--only", default="", metavar="NAME,...", help="faults by name, whether they were judged before or not")
+    for name, what in (("quick", "unit tests alone"), ("again", "judges survivors once more"), ("report", "prints the score"), ("draw", "prints faults"), ("remove", "the worktree")):
         parser.add_argument(f"--{name}", action="store_true", help=what)
     return parser.parse_args()
 
@@ -86,6 +88,8 @@ class Hunt:
                 if not self._tree.changed_objects():
                     return ("unchanged", "", "")
                 killer, said = self._killer(mutant, tried)
+            if not killer and self._asked.quick:
+                return ("open", "", "")
             if not killer:
                 return ("survived", f"{len(tried)} of {len(self._chosen(mutant))} checks", "")
             if self._passes_plain(killer.removesuffix(TIME), killer.endswith(TIME)):
@@ -110,6 +114,8 @@ class Hunt:
         return ("", "")
 
     def _chosen(self, mutant: drawing.Mutant) -> "list[str]":
+        if self._asked.quick:
+            return folders.units(mutant.folder)
         names = folders.checks(mutant.folder, mutant.path)
         fuzzers = [name for name in names if name.startswith(".")][: self._asked.fuzzers]
         return [name for name in names if not name.startswith(".") or name in fuzzers]
@@ -133,9 +139,10 @@ class Hunt:
 def chosen(root: pathlib.Path, asked: argparse.Namespace, state: score.State, equivalents: score.Equivalents) -> "typing.Iterator[drawing.Mutant]":
     """One of each folder in turn, behind those that the state has; or those of the state that survived."""
     drawn = {folder: drawing.drawn(root, folder, asked.seed) for folder in asked.folders.split(",")}
-    if asked.again:
-        left = [name for name, one in state.verdicts.items() if score.outcome(one, equivalents) == "survived"]
-        yield from (mutant for mutants in drawn.values() for mutant in mutants if mutant.name in left)
+    if asked.again or asked.only:
+        left = [name for name, one in state.verdicts.items() if score.outcome(one, equivalents) in ("survived", "open")]
+        wanted = asked.only.split(",") if asked.only else left
+        yield from (mutant for mutants in drawn.values() for mutant in mutants if mutant.name in wanted)
         return
     queues = {folder: iter([one for one in mutants if one.name not in state.verdicts]) for folder, mutants in drawn.items()}
     while queues:

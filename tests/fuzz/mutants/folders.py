@@ -73,12 +73,17 @@ FUZZERS = {
 }
 
 
+def units(folder: str) -> "list[str]":
+    """Those of CMake's, which start soon."""
+    listed = _CHECKS[folder].split()
+    return listed[: next(at for at, name in enumerate(listed) if name.startswith((".", "test_")))]
+
+
 def checks(folder: str, path: str = "") -> "list[str]":
     """In order; behind the unit tests, what has a word of the file's name comes first."""
-    listed = _CHECKS[folder].split()
-    units = next(at for at, name in enumerate(listed) if name.startswith((".", "test_")))
+    first = units(folder)
     words = set(_words(path.rsplit("/", 1)[-1].split(".")[0]))
-    return listed[:units] + sorted(listed[units:], key=lambda name: not words & set(_words(name)))
+    return first + sorted(_CHECKS[folder].split()[len(first):], key=lambda name: not words & set(_words(name)))
 
 
 def everything() -> "list[str]":
