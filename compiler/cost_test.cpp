@@ -214,6 +214,13 @@ TEST(Cost, OfOperatorsThatNobodyCountsIsMemoryAlone) {
 }
 )");
   Expect(sort.Aten({10}), -1, 40, 120);
+  // Four products and two sums for one, or fewer, as who computes them likes.
+  const Case complex(R"(graph @f(%x: c64[s0]) symbols(s0 = %x.dim(0)) {
+  %0 = aten.mul.Tensor(%x, %x) : c64[s0]
+  return %0
+}
+)");
+  Expect(complex.Aten({10}), -1, 80, 80);
 }
 
 }  // namespace

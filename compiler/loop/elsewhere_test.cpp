@@ -2,7 +2,10 @@
 #include "compiler/loop/elsewhere.h"
 
 #include <cmath>
+#include <string_view>
+#include <utility>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "compiler/loop/text.h"
@@ -60,6 +63,35 @@ TEST(Elsewhere, FollowsExactArithmeticFromLoadsUnderTheCondition) {
   EXPECT_TRUE(negated->f == 0 && std::signbit(negated->f));
   EXPECT_TRUE(Implies(kernel->insts, 4, 2));
   EXPECT_FALSE(Implies(kernel->insts, 2, 4));
+}
+
+// Which zero is the greater or the smaller one is up to who computes it, whatever the order of operands.
+TEST(Elsewhere, OfZerosOfBothSignsKnowsNoExtreme) {
+  for (const std::string_view op : {"max", "min"}) {
+    for (const auto& [args, is_known] :
+         {std::pair{"%5, %6", false}, {"%6, %5", false}, {"%5, %5", true}, {"%6, %6", true}}) {
+      const auto kernel = Parse(fmt::format(R"(kernel k symbols 0 {{
+  param p0: in f32[9]
+  param p1: out f32[9]
+  rows [9]
+  row {{
+    %0 = index [i0] : i64
+    %1 = const 3 : i64
+    %2 = ge %0, %1 : bool
+    %3 = load p0 [i0] if %2 : f32
+    %4 = const 0 : f32
+    %5 = add %3, %4 : f32
+    %6 = neg %5 : f32
+    %7 = {} {} : f32
+    store p1 [i0] = %7
+  }}
+}}
+)",
+                                            op, args));
+      ASSERT_TRUE(kernel) << kernel.error().ToText();
+      EXPECT_EQ(ValueElsewhere(kernel->insts, 2, 7).has_value(), is_known) << op << " " << args;
+    }
+  }
 }
 
 }  // namespace
