@@ -152,7 +152,8 @@ class Object {
   }
 
   Status CheckSymbols() const {
-    const auto at = OffsetOf(symbols_);
+    // Address 0 is the file's own header.
+    const auto at = symbols_ != 0 ? OffsetOf(symbols_) : std::nullopt;
     const auto count = SymbolCount();
     if (!at || !count) return Corrupt("no symbol table");
     for (uint64_t i = 1; i < *count; ++i) {

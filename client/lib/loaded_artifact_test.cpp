@@ -374,34 +374,5 @@ TEST(CheckManifest, HoldsAtomsToDimsBeforeThem) {
               HasSubstr("floordiv(s0*s1 + "));
 }
 
-TEST(CheckSharedObject, AcceptsWhatTheCompilerLinks) {
-  auto view = proto::OpenArtifact(Whole());
-  ASSERT_TRUE(view);
-  const Status status = CheckSharedObject(view->code);
-  EXPECT_TRUE(status) << status.error().ToText();
-}
-
-TEST(CheckSharedObject, AnswersEveryTruncationAndBitFlip) {
-  auto view = proto::OpenArtifact(Whole());
-  ASSERT_TRUE(view);
-  Buffer code(view->code.begin(), view->code.end());
-  for (size_t size = 0; size < 64; ++size) EXPECT_FALSE(CheckSharedObject(Bytes(code).first(size)));
-  for (size_t size = 64; size < code.size(); ++size) Ignore(CheckSharedObject(Bytes(code).first(size)), "must return");
-  for (size_t bit = 0; bit < code.size() * 8; bit += 3) {
-    code[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
-    Ignore(CheckSharedObject(code), "must return");
-    code[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
-  }
-}
-
-TEST(CheckSharedObject, RefusesAnOrdinaryLibrary) {
-  std::ifstream file("/lib/x86_64-linux-gnu/libm.so.6", std::ios::binary);
-  if (!file) GTEST_SKIP() << "no libm to try";
-  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  const Status status = CheckSharedObject(AsBytes(bytes));
-  ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().code(), Code::kIncompatible);
-}
-
 }  // namespace
 }  // namespace ingot::client
