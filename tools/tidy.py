@@ -183,6 +183,30 @@ def check_dead(files: "list[str]", texts: "dict[str, str]") -> "list[str]":
     return found
 
 
+# What refuses expressions, kernels, schedules and code: a guard whose reason no test has heard could be left out, and nobody would notice.
+VERIFIERS = ("client/lib/elf_check.cpp", "compiler/fusion/verify.cpp", "compiler/loop/schedule.cpp", "compiler/loop/verify.cpp")
+
+
+def literals(text: str) -> "list[tuple[int, str]]":
+    """Texts of C++ that have words, each with its line; those that follow each other are one."""
+    text = re.sub(r"(?m)^ *(//|#include).*|\bdefault:.*", "", text)
+    return [(text.count("\n", 0, found.start()) + 1, "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', found[0])))
+            for found in re.finditer(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*', text)]
+
+
+def check_refusals(texts: "dict[str, str]") -> "list[str]":
+    """Each reason of a verifier's is heard by a test of its folder: some text of the test's is a part of it and of no other."""
+    found = []
+    for file in VERIFIERS:
+        folder = file.rpartition("/")[0] + "/"
+        heard = {said for other, text in texts.items() if other.startswith(folder) and other.endswith("_test.cpp") for _, said in literals(text) if len(said) >= 8}
+        reasons = {said: n for n, said in reversed(literals(texts[file])) if re.fullmatch(r"\w[^{]+ [^{]+", said)}
+        told = {said: [reason for reason in reasons if said in reason] for said in heard}
+        known = {told[said][0] for said in heard if len(told[said]) == 1}
+        found += [f"{file}:{n}: no test hears \"{reason}\"" for reason, n in reasons.items() if reason not in known]
+    return found
+
+
 def named_types(text: str) -> "list[tuple[int, str]]":
     """Types at the top of a namespace that other files can see, each with its namespace."""
     spaces: "list[str]" = []
@@ -228,7 +252,7 @@ def check_format(files: "list[str]") -> "list[str]":
 def main() -> int:
     files = tracked()
     texts = {f: (ROOT / f).read_text(errors="replace") for f in files if pathlib.Path(f).suffix in (*LINE_MAX, ".txt", ".cmake", ".def")}
-    found = check_dead(files, texts) + check_types(texts) + check_python() + check_format(files)
+    found = check_dead(files, texts) + check_types(texts) + check_refusals(texts) + check_python() + check_format(files)
     for file, text in texts.items():
         for check in (check_directions, check_fences, check_lines, check_marks, check_errors, check_digests, check_waits, check_descriptors, check_tables, check_license):
             found += check(file, text)

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 
 #include "compiler/loop/text.h"
@@ -126,6 +127,122 @@ TEST(Schedule, IsHeldAgainstItsKernel) {
   schedule = Tiled(64, 48);
   schedule.loops[0].lanes = 0;
   refused(schedule, "vectors of nothing");
+}
+
+std::string SaidOf(std::string_view kernel, const Schedule& schedule) {
+  const Status status = Check(KernelOf(kernel), schedule);
+  return status ? "nothing" : status.error().message();
+}
+
+std::string SaidOfTiles(const std::function<void(Schedule&)>& change, std::string_view kernel = kProduct) {
+  Schedule schedule = Tiled(64, 48);
+  change(schedule);
+  return SaidOf(kernel, schedule);
+}
+
+TEST(Schedule, HasOnlyTilesThatItsKernelHas) {
+  EXPECT_THAT(SaidOfTiles([](Schedule& s) { s.column_tile = -1; }), HasSubstr("tiles of nothing"));
+  EXPECT_THAT(SaidOfTiles([](Schedule& s) { s.tasks_at_once = 0; }), HasSubstr("no task at once"));
+  EXPECT_EQ(SaidOfTiles([](Schedule& s) { s.tasks_at_once = 2; }), "nothing");
+  for (const size_t dims : {0, 3}) {
+    EXPECT_THAT(SaidOfTiles([&](Schedule& s) { s.row_dims = dims; }), HasSubstr("tiles over dims that are not there"));
+  }
+  EXPECT_EQ(SaidOfTiles([](Schedule& s) { s.row_dims = 2; }), "nothing");
+  EXPECT_THAT(SaidOfTiles([](Schedule& s) {
+                s.column_tile = 0;
+                s.transposed = {0};
+              }),
+              HasSubstr("squares of whole rows"));
+  // The rows of the right operand are not those of all results: of each first row there is another.
+  std::string text(kProduct);
+  text.replace(text.find("[(s2)*j + k]"), 12, "[(s1*s2)*i0 + (s2)*j + k]");
+  text.replace(text.find("[s1*s2]"), 7, "[2*s1*s2]");
+  EXPECT_EQ(SaidOfTiles([](Schedule&) {}, text), "nothing");
+  EXPECT_THAT(SaidOfTiles([](Schedule& s) { s.row_dims = 2; }, text), HasSubstr("rows of a tile share no columns"));
+}
+
+TEST(Schedule, OfPlainLoopsHasNoTiles) {
+  constexpr std::string_view kPlain = R"(kernel plain symbols 0 {
+  param p0: in f32[32]
+  param p1: out f32[32]
+  rows [4]
+  loop [8] {
+    %0 = load p0 [i0 + 4*j] : f32
+    %1 = load p0 [8*i0 + j] : f32
+    %2 = add %0, %1 : f32
+    store p1 [8*i0 + j] = %2
+  }
+}
+)";
+  Schedule schedule;
+  schedule.loops = {{16, 1}};
+  EXPECT_EQ(SaidOf(kPlain, schedule), "nothing");
+  schedule.tasks_at_once = 2;
+  EXPECT_THAT(SaidOf(kPlain, schedule), HasSubstr("nothing that tasks share"));
+  schedule.tasks_at_once = 1;
+  schedule.row_tile = 2;
+  EXPECT_THAT(SaidOf(kPlain, schedule), HasSubstr("tasks are rows"));
+  schedule.row_tile = 4;
+  schedule.column_tile = 8;
+  schedule.transposed = {0};
+  EXPECT_EQ(SaidOf(kPlain, schedule), "nothing");
+  schedule.transposed = {1};
+  EXPECT_THAT(SaidOf(kPlain, schedule), HasSubstr("neighbouring rows lie apart in memory"));
+}
+
+TEST(Schedule, OfContractionsUnrollsWhatTheyHave) {
+  using Lanes = ContractionSchedule::Lanes;
+  const auto said = [](const std::function<void(ContractionSchedule&)>& change, std::string_view kernel = kProduct) {
+    return SaidOfTiles([&](Schedule& s) { change(s.contractions[0]); }, kernel);
+  };
+  std::string grouped(kProduct);
+  grouped.replace(grouped.find("contract [s1, s2]"), 17, "contract [s1, s2, 2]");
+  grouped.replace(grouped.find("[(s0*s2)*i0 + (s2)*i1 + k]"), 26, "[(s0*s2)*i0 + (s2)*i1 + k0]");
+  grouped.replace(grouped.find("[(s2)*j + k]"), 12, "[(s2)*j + k0]");
+  EXPECT_EQ(said([](auto& one) { one.depth = 0; }, grouped), "nothing");
+  EXPECT_THAT(said([](auto&) {}, grouped), HasSubstr("pieces of a k that is several"));
+  EXPECT_THAT(said([](auto& one) { one.lane_depth = 1; }), HasSubstr("lanes along a k that is not there"));
+  const auto unrolled = [](ContractionSchedule& one, size_t k, Lanes lanes) {
+    one.depth = 0;
+    one.lanes = lanes;
+    one.unrolled = 1u << k;
+  };
+  EXPECT_EQ(said([&](auto& one) { unrolled(one, 1, Lanes::kDepth); }, grouped), "nothing");
+  EXPECT_THAT(said([&](auto& one) { unrolled(one, 0, Lanes::kColumns); }, grouped),
+              HasSubstr("unrolls a k of unknown extent"));
+  EXPECT_THAT(said([&](auto& one) { unrolled(one, 2, Lanes::kDepth); }, grouped),
+              HasSubstr("unrolls a k of unknown extent"));
+  EXPECT_THAT(said(
+                  [&](auto& one) {
+                    unrolled(one, 1, Lanes::kDepth);
+                    one.lane_depth = 1;
+                  },
+                  grouped),
+              HasSubstr("unrolls its lanes"));
+  EXPECT_THAT(said([](auto& one) { one.columns = 0; }), HasSubstr("registers of nothing"));
+  EXPECT_THAT(said([](auto& one) { one.depth = -1; }), HasSubstr("registers of nothing"));
+  EXPECT_THAT(said([](auto& one) { one.turned.rows = 0; }), HasSubstr("squares of nothing"));
+  EXPECT_THAT(said([](auto& one) { one.turned.columns = 0; }), HasSubstr("squares of nothing"));
+  EXPECT_THAT(said([](auto& one) { one.turned.depth = -1; }), HasSubstr("squares of nothing"));
+  std::string guarded(kProduct);
+  const size_t begin = guarded.find("    %0 = load");
+  guarded.replace(begin, std::string::npos, R"(    %0 = index [i1] : i64
+    %1 = const 1 : i64
+    %2 = lt %0, %1 : bool
+    %3 = load p0 [(s0*s2)*i0 + (s2)*i1 + k] if %2 : f32
+    %4 = load p1 [(s2)*j + k] : f32
+    %5 = reduce_dot %3, %4 : f32
+  }
+  loop [s1] {
+    %6 = load b0 [j] : f32
+    store p2 [(s0*s1)*i0 + (s1)*i1 + j] = %6
+  }
+}
+)");
+  EXPECT_EQ(said([](auto& one) { one.turned.from = 1; }, guarded), "nothing");
+  EXPECT_EQ(said([](auto& one) { one.turned.from = 64; }), "nothing");
+  EXPECT_THAT(said([](auto& one) { one.turned.from = 64; }, guarded),
+              HasSubstr("reads under a condition by a way that knows none"));
 }
 
 // A softmax needs all columns of its row.
