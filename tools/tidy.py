@@ -184,7 +184,7 @@ def check_dead(files: "list[str]", texts: "dict[str, str]") -> "list[str]":
 
 
 # What refuses expressions, kernels, schedules and code: a guard whose reason no test has heard could be left out, and nobody would notice.
-VERIFIERS = ("client/lib/elf_check.cpp", "compiler/fusion/verify.cpp", "compiler/loop/schedule.cpp", "compiler/loop/verify.cpp")
+VERIFIERS = ("client/lib/elf_check.cpp", "client/lib/manifest_check.cpp", "compiler/fusion/verify.cpp", "compiler/loop/schedule.cpp", "compiler/loop/verify.cpp")
 
 
 def literals(text: str) -> "list[tuple[int, str]]":
@@ -201,8 +201,9 @@ def check_refusals(texts: "dict[str, str]") -> "list[str]":
         folder = file.rpartition("/")[0] + "/"
         heard = {said for other, text in texts.items() if other.startswith(folder) and other.endswith("_test.cpp") for _, said in literals(text) if len(said) >= 8}
         reasons = {said: n for n, said in reversed(literals(texts[file])) if re.fullmatch(r"\w[^{]+ [^{]+", said)}
+        heard = {re.sub(r"^: |\W*\d*$", "", said) for said in heard}   # as in "value 5 does not exist"
         told = {said: [reason for reason in reasons if said in reason] for said in heard}
-        known = {told[said][0] for said in heard if len(told[said]) == 1}
+        known = {told[said][0] for said in heard if len(told[said]) == 1} | heard
         found += [f"{file}:{n}: no test hears \"{reason}\"" for reason, n in reasons.items() if reason not in known]
     return found
 

@@ -58,9 +58,51 @@ TEST(Schedule, Prints) {
   EXPECT_EQ(Print(at_once),
             "tile i 64, j 48, 9 at once; contract 0: lanes k, registers 4x6, depth 1024, from 64 rows turned over with "
             "registers 4x4, depth 128, rows decoded first; loop 0: lanes j 16, unroll 2");
+  Schedule by_columns = Tiled(64, 48);
+  by_columns.contractions[0].lanes = ContractionSchedule::Lanes::kColumns;
+  EXPECT_THAT(Print(by_columns), HasSubstr("contract 0: lanes j, registers 4x6"));
   Schedule rows;
   rows.row_lanes = 32;
   EXPECT_EQ(Print(rows), "lanes i 32");
+}
+
+// What was found to be fast is kept as text.
+TEST(Schedule, TextTellsSchedulesApart) {
+  using Lanes = ContractionSchedule::Lanes;
+  const std::function<void(Schedule&)> changes[] = {[](Schedule&) {},
+                                                    [](Schedule& s) { s.row_lanes = 8; },
+                                                    [](Schedule& s) { s.loops[0].lanes = 8; },
+                                                    [](Schedule& s) { s.loops[0].unroll = 1; },
+                                                    [](Schedule& s) { s.row_tile = 1; },
+                                                    [](Schedule& s) { s.row_dims = 2; },
+                                                    [](Schedule& s) { s.tasks_at_once = 2; },
+                                                    [](Schedule& s) { s.column_tile = 0; },
+                                                    [](Schedule& s) { s.transposed = {3}; },
+                                                    [](Schedule& s) { s.contractions[0].lanes = Lanes::kColumns; },
+                                                    [](Schedule& s) { s.contractions[0].rows = 1; },
+                                                    [](Schedule& s) { s.contractions[0].columns = 1; },
+                                                    [](Schedule& s) { s.contractions[0].depth = 0; },
+                                                    [](Schedule& s) { s.contractions[0].lane_depth = 1; },
+                                                    [](Schedule& s) { s.contractions[0].unrolled = 1; },
+                                                    [](Schedule& s) { s.contractions[0].unrolled = 6; },
+                                                    [](Schedule& s) { s.contractions[0].in_turn = 1; },
+                                                    [](Schedule& s) { s.contractions[0].in_turn = 2; },
+                                                    [](Schedule& s) { s.contractions[0].turned.from = 0; },
+                                                    [](Schedule& s) { s.contractions[0].turned.from = 1; },
+                                                    [](Schedule& s) { s.contractions[0].turned.rows = 4; },
+                                                    [](Schedule& s) { s.contractions[0].turned.columns = 4; },
+                                                    [](Schedule& s) { s.contractions[0].turned.by_tiles = true; },
+                                                    [](Schedule& s) { s.contractions[0].turned.depth = 1; },
+                                                    [](Schedule& s) { s.contractions[0].turned.gathers = true; },
+                                                    [](Schedule& s) { s.contractions[0].turned.decodes_rows = true; }};
+  std::map<std::string, size_t> texts;
+  for (size_t i = 0; i < std::size(changes); ++i) {
+    Schedule schedule = Tiled(64, 48);
+    schedule.contractions[0].turned.from = 64;
+    changes[i](schedule);
+    const auto [other, is_new] = texts.emplace(Print(schedule), i);
+    EXPECT_TRUE(is_new) << "changes " << i << " and " << other->second << ": " << other->first;
+  }
 }
 
 // Whatever the sizes and tiles, every row and column belongs to one task.
