@@ -82,7 +82,7 @@ class Object {
   Status ReadDynamic() {
     for (uint64_t i = 0; i < dynamic_->p_filesz / sizeof(Elf64_Dyn); ++i) {
       const auto entry = ReadAt<Elf64_Dyn>(file_, dynamic_->p_offset + i * sizeof(Elf64_Dyn));
-      if (!entry) return Corrupt("a segment lies outside the file");
+      if (!entry) break;
       if (entry->d_tag == DT_NULL) return {};
       TRY(NoteEntry(entry->d_tag, entry->d_un.d_val));
     }
