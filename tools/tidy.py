@@ -200,7 +200,7 @@ def check_refusals(texts: "dict[str, str]") -> "list[str]":
     for file in VERIFIERS:
         folder = file.rpartition("/")[0] + "/"
         heard = {said for other, text in texts.items() if other.startswith(folder) and other.endswith("_test.cpp") for _, said in literals(text) if len(said) >= 8}
-        reasons = {said: n for n, said in reversed(literals(texts[file])) if re.fullmatch(r"\w[^{]+ [^{]+", said)}
+        reasons = {said: n for n, said in reversed(literals(texts[file])) if re.fullmatch(r"\w[^{]+ [^{]+", said) and len(said) > 8}
         heard = {re.sub(r"^: |\W*\d*$", "", said) for said in heard}   # as in "value 5 does not exist"
         told = {said: [reason for reason in reasons if said in reason] for said in heard}
         known = {told[said][0] for said in heard if len(told[said]) == 1} | heard

@@ -63,6 +63,21 @@ TEST(Verify, NamesEveryBrokenRule) {
       {"has not noted", [](Graph& g) { Raw(g, 1).args.push_back(Ref{0}); }},
       {"those that the graph has noted", [](Graph& g) { Raw(g, 1).args[0] = 1.0; }},
       {"needs 2 bytes of data", [](Graph& g) { g.inputs[1].data = "123"; }},
+      {"has no value", [](Graph& g) { g.inputs[1].value = 4444; }},
+      {"a constant without a fixed size",
+       [](Graph& g) { g.value(g.inputs[1].value).type = Type::Contiguous(DType::kU8, {Dim::Symbol(0)}); }},
+      {"a constant that is not contiguous", [](Graph& g) { g.value(g.inputs[1].value).type.strides[0] = 2; }},
+      {"has unknown element type", [](Graph& g) { g.value(0).type.dtype = static_cast<DType>(guards::kDTypeCount); }},
+      {"has a result with unknown element type",
+       [](Graph& g) { g.value(2).type.dtype = static_cast<DType>(guards::kDTypeCount); }},
+      {"product of sizes has too many terms",
+       [](Graph& g) {
+         Dim many;
+         for (uint16_t s = 0; s < kProductTermsMax / 8; ++s) many = many + Dim::Symbol(s);
+         g.value(2).type.sizes = {many, many};
+       }},
+      {"is in place but has no result", [](Graph& g) { Raw(g, 3).inplace = 0; }},
+      {"a written value is never defined", [](Graph& g) { g.SetWrites({{g.writes[0].target, 77}}); }},
       {"carries data", [](Graph& g) { g.inputs[0].data = "123"; }},
       {"is the result of a node", [](Graph& g) { g.inputs[1].value = 2; }},
       {"shares its value", [](Graph& g) { g.inputs[1].value = 0; }},
