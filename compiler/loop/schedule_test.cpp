@@ -61,6 +61,12 @@ TEST(Schedule, Prints) {
   Schedule by_columns = Tiled(64, 48);
   by_columns.contractions[0].lanes = ContractionSchedule::Lanes::kColumns;
   EXPECT_THAT(Print(by_columns), HasSubstr("contract 0: lanes j, registers 4x6"));
+  by_columns.contractions[0].lane_depth = 1;
+  EXPECT_THAT(Print(by_columns), HasSubstr("contract 0: lanes j1, registers"));
+  // All rows go the other way, so it is that one's.
+  by_columns.contractions[0].turned.from = 1;
+  EXPECT_THAT(Print(by_columns), HasSubstr("contract 0: lanes j, registers"));
+  EXPECT_THAT(Print(by_columns), HasSubstr("depth all of k1"));
   Schedule rows;
   rows.row_lanes = 32;
   EXPECT_EQ(Print(rows), "lanes i 32");
@@ -116,6 +122,11 @@ TEST(Schedule, TasksCoverEverythingOnce) {
           const Schedule schedule = Tiled(row_tile, column_tile);
           const auto pieces = [](int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; };
           const int64_t tasks = 2 * pieces(rows, row_tile) * (column_tile == 0 ? 1 : pieces(columns, column_tile));
+          int64_t counted = 1;
+          for (const TaskAxis& axis : TaskAxes(kernel, schedule)) {
+            counted *= pieces(axis.extent.Eval(symbols), axis.tile);
+          }
+          EXPECT_EQ(counted, tasks);
           std::map<std::pair<int64_t, int64_t>, int> times;
           for (int64_t task = 0; task < tasks; ++task) {
             const Window window = WindowOf(kernel, schedule, symbols, task);
