@@ -193,6 +193,12 @@ TEST(CheckSharedObject, RefusesSymbolsFromElsewhere) {
                 HasSubstr("no symbol table"))
         << tag;
   }
+  // The chain of the last name lies behind the file.
+  EXPECT_THAT(After([](Linked& code) {
+                const uint64_t at = code.OffsetOf(code.entry(DT_GNU_HASH).d_un.d_val);
+                code.At<uint32_t>(at + 16 + uint64_t{code.At<uint32_t>(at + 8)} * 8) = UINT32_MAX;
+              }),
+              HasSubstr("no symbol table"));
   EXPECT_THAT(After([](Linked& code) {
                 // The last byte of the file.
                 const Elf64_Phdr last = code.segment(PT_DYNAMIC);

@@ -93,6 +93,8 @@ TEST_F(FusionVerify, IndicesAreCheckedAgainstTheirDim) {
   beside.offset = Dim(1);
   EXPECT_EQ(Wrong(gather(loop::IndexCheck::kWithin, index)), "");
   EXPECT_EQ(Wrong(gather(loop::IndexCheck::kNone, index)), "indices that nobody checks");
+  EXPECT_EQ(Wrong(gather(loop::IndexCheck::kWithin, Affine{Dim(), {}, {{1, Dim(1)}}})),
+            "an index that is not the whole coordinate");
   EXPECT_EQ(Wrong(gather(loop::IndexCheck::kWithin, beside)), "an index that is not the whole coordinate");
   EXPECT_EQ(Wrong(gather(loop::IndexCheck::kWithin, Affine::Of(Dim(1)))), "an index of no dim, or of several");
 }
@@ -179,6 +181,11 @@ TEST_F(FusionVerify, FoldsAndProductsAreOverWhatThereIs) {
   EXPECT_EQ(WrongAfter(product, [](Expr& e) { e.sizes.clear(); }), "a product of two over depths");
   EXPECT_EQ(WrongAfter(product, [&](Expr& e) { e.depths.push_back(k); }), "a depth that is there twice");
   EXPECT_EQ(WrongAfter(product, [](Expr& e) { e.depths = {0}; }), "a depth that is there twice");
+  // Sizes that nobody knows, and no guard says more of.
+  const uint16_t some = pool_.DepthVar(Dim::Symbol(1));
+  const ExprId unknown =
+      pool_.Contract(DType::kF32, n_, n_, {Dim(1)}, {some}, Places({Affine::Var(some)}), Places({Affine::Var(some)}));
+  EXPECT_EQ(Wrong(unknown), "a place that the operand does not have");
   for (Coords Expr::* map : {&Expr::map, &Expr::right}) {
     EXPECT_EQ(WrongAfter(product, [&](Expr& e) { (e.*map)[1].offset = Dim(1); }),
               "a place that the operand does not have");

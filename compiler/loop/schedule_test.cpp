@@ -224,6 +224,8 @@ TEST(Schedule, OfPlainLoopsHasNoTiles) {
     %1 = load p0 [8*i0 + j] : f32
     %2 = add %0, %1 : f32
     store p1 [8*i0 + j] = %2
+    %4 = load p0 [i0 + j] : f32
+    %5 = load p0 [i0] : f32
   }
 }
 )";
@@ -239,8 +241,10 @@ TEST(Schedule, OfPlainLoopsHasNoTiles) {
   schedule.column_tile = 8;
   schedule.transposed = {0};
   EXPECT_EQ(SaidOf(kPlain, schedule), "nothing");
-  schedule.transposed = {1};
-  EXPECT_THAT(SaidOf(kPlain, schedule), HasSubstr("neighbouring rows lie apart in memory"));
+  for (const Id id : {1u, 2u, 3u, 4u, 5u, 99u}) {
+    schedule.transposed = {id};
+    EXPECT_THAT(SaidOf(kPlain, schedule), HasSubstr("neighbouring rows lie apart in memory")) << id;
+  }
 }
 
 TEST(Schedule, OfContractionsUnrollsWhatTheyHave) {

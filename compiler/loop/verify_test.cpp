@@ -78,6 +78,8 @@ TEST(LoopVerify, HoldsInstructionsAgainstTheirKind) {
   EXPECT_THAT(of_inst(1, [](Inst& i) { i.check_dim = Dim(3); }), HasSubstr("a size without a check of it"));
   EXPECT_THAT(of_inst(0, [](Inst& i) { i.buffer = 2; }), HasSubstr("no such buffer"));
   EXPECT_THAT(of_inst(2, [](Inst& i) { i.buffer = 2; }), HasSubstr("no such buffer"));
+  EXPECT_THAT(of_inst(0, [](Inst& i) { i.index.offset = Dim::Symbol(0); }), HasSubstr("beyond the 0 declared"));
+  EXPECT_THAT(of_inst(0, [](Inst& i) { i.index.coefs[0] = Dim::Symbol(0); }), HasSubstr("beyond the 0 declared"));
   EXPECT_THAT(of_inst(0, [](Inst& i) { i.index.coefs.push_back(Dim(1)); }),
               HasSubstr("another number of coefficients than there are loop variables"));
   EXPECT_THAT(SaidAfter(kFold, [](Kernel& kernel) { kernel.params[1].dtype = kernel.insts[2].dtype = DType::kF64; }),

@@ -42,10 +42,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--folders", default=",".join(folders.LIBRARIES), help="some of them, with commas between")
     parser.add_argument("--fuzz", type=float, default=30, metavar="SECONDS", help="of each fuzzer")
     parser.add_argument("--fuzzers", type=int, default=2, metavar="N", help="of a folder, in the order of the table")
-    parser.add_argument("--limit", type=float, default=3600, metavar="SECONDS", help="of one fault; not found until then: survived")
+    parser.add_argument("--limit", type=float, default=3600, metavar="SECONDS", help="of one fault, at most")
     parser.add_argument("--jobs", type=int, default=1, help="of the compiler")
     parser.add_argument("--only", default="", metavar="NAME,...", help="faults by name, whether they were judged before or not")
-    for name, what in (("quick", "unit tests alone"), ("again", "judges survivors once more"), ("report", "prints the score"), ("draw", "prints faults"), ("remove", "the worktree")):
+    for name, what in (("quick", "unit tests alone"), ("again", "judges survivors once more"), ("report", "prints the score"), ("draw", "prints faults"),
+                       ("remove", "the worktree")):
         parser.add_argument(f"--{name}", action="store_true", help=what)
     return parser.parse_args()
 
