@@ -2,6 +2,7 @@
 """What plants faults (tests/fuzz/mutants): drawing is a function of the seed, edits differ and are taken back, no test is forgotten, scores add up."""
 
 import json
+import pathlib
 import re
 import subprocess
 import sys
@@ -129,6 +130,10 @@ def test_objects_are_compared_by_their_bytes(mutants, tmp_path):
 
 def test_a_command_ends_with_its_limit(mutants, tmp_path):
     assert mutants.tree.run(["sh", "-c", "echo said; sleep 60"], tmp_path, 0.5).status == -1
+    # A child in a group of its own holds the pipe.
+    assert mutants.tree.run(["bash", "-c", "set -m; sleep 60 & echo $! >child; wait"], tmp_path, 2).status == -1
+    stat = pathlib.Path(f"/proc/{(tmp_path / 'child').read_text().strip()}/stat")
+    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
     done = mutants.tree.run(["sh", "-c", "echo said; exit 3"], tmp_path, 60)
     assert (done.status, done.said) == (3, "said\n")
 

@@ -41,8 +41,11 @@ def run(command: "typing.Sequence[str]", folder: pathlib.Path, limit_s: float, e
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    # Of its session: ninja gives each compiler a group of its own.
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            if entry.name.isdigit() and os.getsid(int(entry.name)) == process.pid:
+                os.kill(int(entry.name), signal.SIGKILL)
     # What has left the session holds the pipe as well.
     process.wait()
     if process.stdout is not None:
