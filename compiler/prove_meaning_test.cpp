@@ -73,6 +73,38 @@ INSTANTIATE_TEST_SUITE_P(
 })"}),
     [](const auto& info) { return info.param.name; });
 
+class DoneWithoutUnknown : public testing::TestWithParam<WholeGraph> {};
+
+/// What a plan rightly does without is missed by the operands of whatever comes after it, and is no fault of the plan.
+TEST_P(DoneWithoutUnknown, IsNotRefused) {
+  const auto proof = ProofOf(GetParam().text);
+  EXPECT_EQ(proof->sizes, 0U);
+  EXPECT_THAT(proof->skipped, testing::HasSubstr("the plan does without aten."));
+}
+
+INSTANTIATE_TEST_SUITE_P(Graphs, DoneWithoutUnknown,
+                         testing::Values(WholeGraph{"APadOfNothing", R"(graph @f(%x: f32[6, 4]) {
+  %0 = aten.pad(%x, [0, 0], "reflect", none) : f32[6, 4]
+  %1 = aten.flip(%0, [0]) : f32[6, 4]
+  return %1
+})"},
+                                         WholeGraph{"APadOfNothingTwice", R"(graph @f(%x: f32[6, 4]) {
+  %0 = aten.pad(%x, [0, 0], "reflect", none) : f32[6, 4]
+  %1 = aten.pad(%x, [0, 0], "reflect", none) : f32[6, 4]
+  %2 = aten.exp(%1) : f32[6, 4]
+  %3 = aten.flip(%2, [0]) : f32[6, 4]
+  return %0, %3
+})"},
+                                         WholeGraph{"AWriteThatBecomesAKernel", R"(graph @f(%x: f32[6]) {
+  %0 = aten.slice.Tensor(%x, 0, 0, 6, 2) : f32[3] strides [2]
+  %1 = aten.mul.Tensor(%0, number -1) : f32[3]
+  %2 = aten.slice_scatter(%x, %1, 0, 0, 6, 2) : f32[6]
+  %3 = aten.flip(%2, [0]) : f32[6]
+  write %x = %2
+  return %3
+})"}),
+                         [](const auto& info) { return info.param.name; });
+
 /// A graph whose values share the arena, beside one that is written.
 constexpr const char* kPlanned = R"(graph @f(%x: f32[s0, 8], %w: f32[8, 8], %held: f32[8, 8]) symbols(s0 = %x.dim(0)) {
   %0 = aten.mm(%x, %w) : f32[s0, 8]

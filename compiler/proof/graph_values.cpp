@@ -75,13 +75,20 @@ bool AreClose(const std::vector<Array>& found, const std::vector<Array>& expecte
 
 }  // namespace
 
-Result<std::vector<Array>> UnknownCalls::Make(const Graph& part, std::vector<Array> operands) {
+Error DoneWithout(const std::string& op) {
+  return Error(Code::kUnsupported, "the plan does without " + op + ", which nobody here knows");
+}
+
+Result<std::vector<Array>> UnknownCalls::Make(const Graph& part, std::vector<Array> operands, Numbers& sources) {
   const Digest name = NameOf(part);
   Operator& called = operators_[name];
   const Node& node = part.node(part.order().front());
   called.name = node.op;
   for (const Called& call : called.calls) {
-    if (node.effects == kPure && AreClose(operands, call.operands)) return call.results;
+    if (node.effects != kPure || !AreClose(operands, call.operands)) continue;
+    sources.insert(call.number);
+    ++made_[call.number].times;
+    return call.results;
   }
   std::vector<Array> results;
   for (const ValueId output : part.outputs) {
@@ -89,24 +96,29 @@ Result<std::vector<Array>> UnknownCalls::Make(const Graph& part, std::vector<Arr
     array.Fill(name.low + 31 * called.calls.size() + results.size(), Sampled::kOrdinary);
     results.push_back(std::move(array));
   }
-  called.calls.push_back({std::move(operands), results});
+  called.calls.push_back({std::move(operands), results, made_.size(), sources});
+  sources.insert(made_.size());
+  made_.push_back({node.op});
   return results;
 }
 
 void UnknownCalls::Rewind() {
-  for (auto& [name, called] : operators_) {
-    for (Called& call : called.calls) call.is_used = false;
-  }
+  for (Made& made : made_) made.used = 0;
 }
 
 Result<std::vector<Array>> UnknownCalls::Find(const Graph& part, const std::vector<Array>& operands) {
   const Node& node = part.node(part.order().front());
   const auto found = operators_.find(NameOf(part));
   if (found == operators_.end()) return Error(Code::kUnsupported, fmt::format("{} is called otherwise", node.op));
-  for (Called& call : found->second.calls) {
-    if (!AreClose(operands, call.operands) || (node.effects != kPure && call.is_used)) continue;
-    call.is_used = true;
+  for (const Called& call : found->second.calls) {
+    if (!AreClose(operands, call.operands) || (node.effects != kPure && made_[call.number].used > 0)) continue;
+    ++made_[call.number].used;
     return call.results;
+  }
+  for (const Called& call : found->second.calls) {
+    for (const size_t source : call.sources) {
+      if (made_[source].used < made_[source].times) return DoneWithout(made_[source].name);
+    }
   }
   return Error(Code::kInternal, fmt::format("an operand of {} is another one", node.op));
 }
@@ -120,10 +132,8 @@ std::vector<std::string> UnknownCalls::names() const {
 }
 
 std::string UnknownCalls::Unused() const {
-  for (const auto& [digest, called] : operators_) {
-    if (!std::ranges::all_of(called.calls, &Called::is_used)) return called.name;
-  }
-  return {};
+  const auto unused = std::ranges::find(made_, size_t{0}, &Made::used);
+  return unused == made_.end() ? std::string() : unused->name;
 }
 
 Result<std::vector<Array>> NodeRunner::Evaluate(const Graph& part, const std::vector<Array>& operands,
@@ -200,20 +210,31 @@ Result<std::vector<Array>> NodeRunner::Run(const Graph& graph, NodeId id, const 
       return found;
     }
   }
-  return unknown_ == Unknown::kMadeUp ? calls_.Make(part, std::move(arrays)) : calls_.Find(part, arrays);
+  return unknown_ == Unknown::kMadeUp ? calls_.Make(part, std::move(arrays), sources_) : calls_.Find(part, arrays);
 }
 
 Result<std::map<ValueId, Array>> NodeRunner::RunAll(const Graph& graph, std::map<ValueId, Array> values) {
+  // Of a composite's parts: whatever its own operands come from.
+  const UnknownCalls::Numbers outer = sources_;
+  UnknownCalls::Numbers all = outer;
+  std::map<ValueId, UnknownCalls::Numbers> sources;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if ((node.effects & kGuard) != 0) continue;
     std::map<ValueId, Array> operands;
-    ForEachOperand(node, [&](ValueId value) { operands.emplace(value, values.at(value)); });
+    sources_ = outer;
+    ForEachOperand(node, [&](ValueId value) {
+      operands.emplace(value, values.at(value));
+      sources_.insert(sources[value].begin(), sources[value].end());
+    });
     auto results = Run(graph, id, operands);
+    all.insert(sources_.begin(), sources_.end());
+    for (const ValueId result : node.results) sources[result] = sources_;
     if (!results)
       return std::move(results).error().Wrap(fmt::format("%{}", node.results.empty() ? 0 : node.results[0]));
     for (size_t i = 0; i < node.results.size(); ++i) values.insert_or_assign(node.results[i], (*results)[i]);
   }
+  sources_ = std::move(all);
   return values;
 }
 

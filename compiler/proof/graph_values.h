@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,15 @@ namespace ingot::compiler {
 /// with close operands get those.
 class UnknownCalls {
  public:
-  /// Of the run that makes results up.
-  Result<std::vector<Array>> Make(const Graph& part, std::vector<Array> operands);
+  /// Calls by the order in which they were made up.
+  using Numbers = std::set<size_t>;
+
+  /// Of the run that makes results up. `sources`: the calls that the operands come from, and then the results.
+  Result<std::vector<Array>> Make(const Graph& part, std::vector<Array> operands, Numbers& sources);
   /// Another run begins.
   void Rewind();
-  /// Of a run that follows. kInternal: the operator was called, but with no such operands. kUnsupported: it was not.
+  /// Of a run that follows. kInternal: the operator was called, but with no such operands. kUnsupported: it was not, or
+  /// its operands come from a call that this run has done without, whose results are not known here.
   Result<std::vector<Array>> Find(const Graph& part, const std::vector<Array>& operands);
   /// Operators that were called, each once.
   std::vector<std::string> names() const;
@@ -33,14 +38,24 @@ class UnknownCalls {
  private:
   struct Called {
     std::vector<Array> operands, results;
-    bool is_used = false;  ///< in this run
+    size_t number = 0;
+    Numbers sources = {};
+  };
+  struct Made {
+    std::string name;
+    size_t times = 1;  ///< with equal operands
+    size_t used = 0;  ///< how often by this run
   };
   struct Operator {
     std::string name;
     std::vector<Called> calls;
   };
   std::map<Digest, Operator> operators_;
+  std::vector<Made> made_;
 };
+
+/// Why nothing can be said of a plan in which there is no call of an operator whose results were made up.
+Error DoneWithout(const std::string& op);
 
 /// What a constant of a graph without symbols holds.
 Result<Array> ConstantOf(const Graph& graph, const Input& input);
@@ -70,6 +85,7 @@ class NodeRunner {
   const Narrow narrow_;
   const uint64_t work_max_;
   uint64_t work_ = 0;
+  UnknownCalls::Numbers sources_;  ///< the calls that the node that runs, or ran last, comes from
   int depth_ = 0;
   Random random_{1};
 };
