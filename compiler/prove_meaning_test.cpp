@@ -62,6 +62,13 @@ INSTANTIATE_TEST_SUITE_P(
   %1 = aten.exp(%0) : f32[3]
   return %1
 })"},
+                    WholeGraph{"AWriteThatBecomesAKernel", R"(graph @f(%x: f32[6]) {
+  %0 = aten.slice.Tensor(%x, 0, 0, 6, 2) : f32[3] strides [2]
+  %1 = aten.mul.Tensor(%0, number -1) : f32[3]
+  %2 = aten.slice_scatter(%x, %1, 0, 0, 6, 2) : f32[6]
+  %3 = aten.flip(%2, [0]) : f32[6]
+  write %x = %2
+  return %3})"},
                     WholeGraph{"SumsOfNarrowTypesThatCancel",
                                R"(graph @f(%x: bf16[7, 192], %w: bf16[64, 192], %s: bf16[64, 1], %v: bf16[64, 64]) {
   %0 = aten.mul.Tensor(%w, %s) : bf16[64, 192]
@@ -94,14 +101,6 @@ INSTANTIATE_TEST_SUITE_P(Graphs, DoneWithoutUnknown,
   %2 = aten.exp(%1) : f32[6, 4]
   %3 = aten.flip(%2, [0]) : f32[6, 4]
   return %0, %3
-})"},
-                                         WholeGraph{"AWriteThatBecomesAKernel", R"(graph @f(%x: f32[6]) {
-  %0 = aten.slice.Tensor(%x, 0, 0, 6, 2) : f32[3] strides [2]
-  %1 = aten.mul.Tensor(%0, number -1) : f32[3]
-  %2 = aten.slice_scatter(%x, %1, 0, 0, 6, 2) : f32[6]
-  %3 = aten.flip(%2, [0]) : f32[6]
-  write %x = %2
-  return %3
 })"}),
                          [](const auto& info) { return info.param.name; });
 

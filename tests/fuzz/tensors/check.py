@@ -59,7 +59,10 @@ class Checker:
                     self._fail(mode, None, f"raised {type(error).__name__}: {error}")
                     step = None
                 if step is not None and self.report.calls.get(mode, 0) > self.report.served.get(mode, 0):
-                    self.report.reasons.append(f"{mode}: {step.report()}")
+                    reason = str(step.report())
+                    self.report.reasons.append(f"{mode}: {reason}")
+                    if refused := re.search(r"eager: .*proof of .*", reason):   # The compiler is wrong, or else its proof.
+                        self._fail(mode, None, refused[0])
                 if step is not None and len(self.report.failures) > before:
                     break   # One mode is enough to look at.
         return self.report
