@@ -70,7 +70,7 @@ class Collector {
       const auto* number = std::get_if<Number>(&arg);
       if (const auto* dim = number ? std::get_if<Dim>(&number->value) : nullptr) Add(*dim);
     }
-    for (const ValueId id : node_.results) AddElements(ElementsOf(graph_.type(id).sizes));
+    for (const ValueId id : node_.results) AddElements(graph_.type(id).sizes);
     return std::move(found_);
   }
 
@@ -85,7 +85,12 @@ class Collector {
     });
   }
 
-  void AddElements(const Dim& elements) {
+  void AddElements(const Dims& sizes) {
+    // Numbers that a call returns are such tensors: a size alone is counted by whoever makes it.
+    const auto counts = [](const Dim& size) { return !size.is_zero() && !size.is_one(); };
+    const bool has_zero = std::ranges::any_of(sizes, &Dim::is_zero);
+    if (has_zero && std::ranges::count_if(sizes, counts) <= 1) return;
+    const Dim elements = ElementsOf(sizes);
     if (StaysExact(elements) || IsHeldByInput(graph_, MostOf(elements))) return;
     if (std::ranges::find(found_, elements) == found_.end()) found_.push_back(elements);
   }

@@ -161,7 +161,7 @@ def test_what_cannot_be_repeated_is_named(ingot, session_store):
 def test_weights_that_change_meanwhile_leave_it_to_the_next_call(ingot, monkeypatch):
     from ingot import comparison
 
-    model = torch.nn.Linear(8, 8)
+    model = torch.nn.Linear(8, 13)  # No other test's: code that has agreed in this process is not compared again.
     difference, changes = comparison.Comparison.difference, iter([lambda: model.weight.data.mul_(2)])
 
     def change_first(self):

@@ -48,6 +48,8 @@ def test_a_wrong_answer_is_found(models):
     checker, found = models.Child(str(BUILD), ""), 0
     for seed in range(40):
         case = models.drawn(seed, {"Add", "Concat", "MatMul", "Softmax", "Transpose"})
+        if case.changed:
+            continue
         feeds = case.call(seed, {})
         answers = models.judges.reference(case.model(), feeds)
         if answers[0].size == 0:

@@ -17,7 +17,7 @@ LIBRARIES = {
     "client/onnx": ("ingot_onnx_wire", "ingot_onnx"),
 }
 
-_SOON = "test_simplified test_writes_in_place test_result_memory test_serving_fusions test_indices"
+_SOON = "test_simplified test_writes_in_place test_result_memory test_serving_fusions test_indices test_conversions test_discrete_results"
 _LATE = "test_bounds test_lowering_pairs test_tensor_programs test_operator_sizes test_quantized_graphs test_models test_values"
 _CHECKS = {
     "compiler/passes": f"""ingot_passes_test golden_test golden_proof_test fuzz.passes compiler_test test_patterns test_decompose {_SOON} .tensors .pairs

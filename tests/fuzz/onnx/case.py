@@ -115,7 +115,7 @@ class Case:
     label: str
     drawn: Drawn
     open: "dict[int, str]" = dataclasses.field(default_factory=dict)  # a size of inputs: the name it is open by
-    changed: bool = False  # by changes.py: it may be no model
+    changed: bool = False  # by damage.py: it may be no model
 
     def model(self, fixed: bool = False) -> onnx.ModelProto:
         drawn = self.drawn

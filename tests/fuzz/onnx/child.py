@@ -17,7 +17,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "onnx")]
 sys.path.append(str(pathlib.Path(sys.prefix) / "apart"))   # where tools/setup puts the `onnx` package
 
 import chains  # noqa: E402
-import changes  # noqa: E402
+import damage  # noqa: E402
 import disputes  # noqa: E402
 import judges  # noqa: E402
 import layers  # noqa: E402
@@ -48,7 +48,7 @@ def drawn(seed: int, kinds: "set[str]") -> Case:
     if d.chance(0.4):
         sizes = sorted({s for i in d.inputs.values() for s in i.shape if s > 1})
         case.open = {s: f"size{s}" for s in sizes if d.chance(0.7)}
-    return changes.change(case, random.Random(seed)) if d.chance(0.2) else case
+    return damage.change(case, random.Random(seed)) if d.chance(0.2) else case
 
 
 def reason(text: str) -> str:
