@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/prove_meaning.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,6 +18,8 @@ namespace {
 
 // Making the weights of a larger graph takes longer than its compile.
 constexpr int64_t kInputBytesMax = 4 << 20;
+// So does walking through larger images: at each combination of sizes.
+constexpr uint64_t kWorkInCompile = 150'000;
 // Whatever that takes is minutes at most.
 constexpr int64_t kInputBytesOfAll = int64_t{4} << 30;
 constexpr uint64_t kWorkOfAll = uint64_t{1} << 32;
@@ -69,7 +72,8 @@ Status ProveMeaning(const Graph& graph, const LoweredGraph& lowered, const Compi
                                  return std::move(other.graph);
                                },
                                .passes = DefaultPipeline().Names()};
-  const uint64_t work_max = options.prove_all ? kWorkOfAll : options.prove_ms_max * kWorkInMillisecond;
+  const uint64_t work_max =
+      options.prove_all ? kWorkOfAll : std::min(kWorkInCompile, options.prove_ms_max * kWorkInMillisecond);
   TRY_ASSIGN(GraphProof whole,
              ProveGraph(compiled, options.prove_all ? tried.small : tried.apart,
                         options.prove_all ? kInputBytesOfAll : kInputBytesMax, work_max, options.threads));
