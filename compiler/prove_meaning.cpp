@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,19 +27,16 @@ constexpr uint64_t kWorkOfAll = uint64_t{1} << 32;
 constexpr uint64_t kWorkOfLarger = 20'000'000;
 
 /// The graph as its patterns make it, which may compute something else: that is what is meant.
-Result<Graph> WithPatterns(const Graph& graph) {
-  constexpr int kRoundsMax = 8;
-  Graph meant = graph;
-  bool is_changed = !graph.patterns.empty();
-  for (int round = 0; is_changed && round < kRoundsMax; ++round) {
-    is_changed = false;
-    for (const char* name : {"canonicalize-shapes", "canonicalize-variants", "drop-no-ops", "apply-patterns"}) {
-      TRY_ASSIGN(const Pass pass, FindPass(name));
-      TRY_ASSIGN(const bool has_changed, pass(meant));
-      is_changed |= has_changed;
-    }
+Status ApplyPatterns(Graph& graph) {
+  std::vector<Pipeline::Entry> group;
+  for (const char* name : {"canonicalize-shapes", "canonicalize-variants", "drop-no-ops", "apply-patterns"}) {
+    TRY_ASSIGN(Pass pass, FindPass(name));
+    group.push_back({name, std::move(pass)});
   }
-  return meant;
+  Pipeline pipeline;
+  pipeline.AddGroup(std::move(group));
+  TRY_ASSIGN([[maybe_unused]] const auto runs, pipeline.Run(graph, {}));
+  return {};
 }
 
 }  // namespace
@@ -58,8 +56,9 @@ Status ProveMeaning(const Graph& graph, const LoweredGraph& lowered, const Compi
     proof->skipped = launch.skipped;
     plan.provenance->launch_proofs.push_back(std::move(proof));
   }
-  TRY_ASSIGN(const Graph meant, WithPatterns(graph));
-  const CompiledGraph compiled{.captured = meant,
+  std::optional<Graph> meant;
+  if (!graph.patterns.empty()) TRY(ApplyPatterns(meant.emplace(graph)));
+  const CompiledGraph compiled{.captured = meant ? *meant : graph,
                                .lowered = lowered.graph,
                                .fused = lowered.fused,
                                .plan = plan,

@@ -127,14 +127,7 @@ class PlanFaults : public testing::Test {
     return std::move(*plan);
   }
   Result<GraphProof> Prove(const proto::ManifestT& plan) {
-    const CompiledGraph compiled{
-        .captured = graph_,
-        .lowered = graph_,
-        .fused = fused_,
-        .plan = plan,
-        .nodes = nodes_,
-        .without = [](const std::string&) -> Result<Graph> { return Error(Code::kUnsupported, "there is no pass"); },
-        .passes = {}};
+    const CompiledGraph compiled{.captured = graph_, .lowered = graph_, .fused = fused_, .plan = plan, .nodes = nodes_};
     return ProveGraph(compiled, SizesToTry(graph_, {}).small, 64 << 20, 10'000'000);
   }
   /// Changes the plan in one place after the other; `change`: false where there is no such place.

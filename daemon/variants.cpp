@@ -58,6 +58,12 @@ void AddRange(proto::VariantT& variant, const std::string& range) {
 /// Comparisons that a variant keeps, the newest: one for each kind of size of each symbol, and reasons of a few.
 constexpr size_t kComparisonsMax = 64;
 
+/// What this machine has found of the artifact by comparing it.
+void ForgetNotes(proto::StoredVariantT& stored) {
+  stored.variant->agreed.clear();
+  stored.proof.reset();
+}
+
 /// Takes the place of the variant that is missed least.
 void MakeRoom(proto::EntryRecordT& record, const Config& config) {
   const size_t limit = std::max<size_t>(1, config.variants_max);
@@ -123,10 +129,7 @@ void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, con
     target->variant->signature = request.signature;
   }
   if (!added.artifact.IsZero()) {
-    if (ArtifactOf(*target->variant) != added.artifact) {
-      target->variant->agreed.clear();
-      target->proof.reset();
-    }
+    if (ArtifactOf(*target->variant) != added.artifact) ForgetNotes(*target);
     target->variant->artifact_low = added.artifact.low;
     target->variant->artifact_high = added.artifact.high;
     target->variant->artifact_bytes = added.artifact_bytes;
@@ -164,8 +167,7 @@ bool MergeVariant(proto::EntryRecordT& record, const proto::StoredVariantT& adde
   MakeRoom(record, config);
   record.variants.push_back(std::make_unique<proto::StoredVariantT>(added));
   // What another machine has compared is no word of this one's.
-  record.variants.back()->variant->agreed.clear();
-  record.variants.back()->proof.reset();
+  ForgetNotes(*record.variants.back());
   return true;
 }
 
@@ -184,8 +186,7 @@ proto::StoredVariantT WithoutOrigins(const proto::StoredVariantT& stored) {
   proto::StoredVariantT out = stored;
   out.origins.clear();
   out.replaced.clear();
-  out.variant->agreed.clear();
-  out.proof.reset();
+  ForgetNotes(out);
   return out;
 }
 
@@ -215,8 +216,7 @@ void ReplaceArtifact(proto::StoredVariantT& stored, const Digest& better, uint64
   variant.artifact_low = better.low;
   variant.artifact_high = better.high;
   variant.artifact_bytes = bytes;
-  variant.agreed.clear();
-  stored.proof.reset();
+  ForgetNotes(stored);
 }
 
 bool NoteComparison(proto::EntryRecordT& record, const Digest& artifact, const proto::ComparisonT& comparison) {

@@ -127,9 +127,8 @@ void Array::Overlap(std::span<const int64_t> strides) {
 Result<Array> Array::Nudged(uint64_t seed) const {
   Array nudged = *this;
   const auto size = static_cast<int64_t>(SizeOf(dtype));
-  nudged.memory = Zeros(static_cast<size_t>(elements * size));
+  nudged.memory = CopyOf(memory, static_cast<size_t>(elements * size));
   if (!nudged.memory) return Error(Code::kExhausted, "no memory");
-  std::memcpy(nudged.memory.get(), memory.get(), static_cast<size_t>(elements * size));
   Random random(seed);
   for (int64_t i = 0; i < elements; ++i) Nudge(nudged.memory.get() + i * size, dtype, (random.Next() & 1) != 0);
   return nudged;

@@ -167,11 +167,7 @@ Status LaunchTrial::FillComputed() {
     if (elements > kComputedElementsMax) return Error(Code::kUnsupported, "it reads much that it computes as well");
     const std::vector<int64_t> sizes = computed.SizesOf(buffer.value);
     for (int64_t number = 0; number < elements; ++number) {
-      int64_t rest = number, offset = 0;
-      for (size_t k = sizes.size(); k-- > 0;) {
-        offset += rest % sizes[k] * buffer.strides[k];
-        rest /= sizes[k];
-      }
+      const int64_t offset = PlaceOf(sizes, buffer.strides, number);
       const auto size = static_cast<int64_t>(SizeOf(buffer.dtype));
       loop::WriteElement(buffer.before.get() + offset * size, buffer.dtype, computed.At(buffer.value, number));
     }
@@ -185,9 +181,8 @@ Status LaunchTrial::Run() {
   for (Buffer& buffer : buffers_) {
     buffer.after = buffer.before;
     if (buffer.read == kNoValue || buffer.read != buffer.value) {
-      buffer.after = Zeros(static_cast<size_t>(buffer.bytes));
+      buffer.after = CopyOf(buffer.before, static_cast<size_t>(buffer.bytes));
       if (!buffer.after) return Error(Code::kExhausted, "no memory");
-      std::memcpy(buffer.after.get(), buffer.before.get(), static_cast<size_t>(buffer.bytes));
     }
     memory.push_back(buffer.after.get());
   }
@@ -211,9 +206,8 @@ Result<bool> LaunchTrial::IsWritten(const Buffer& buffer, int64_t at, int64_t by
       if (!other) return Error(Code::kExhausted, "no memory");
       // What the kernel changes in place it would change again.
       if (!is_result && one.read != one.value) {
-        other = Zeros(static_cast<size_t>(one.bytes));
+        other = CopyOf(one.before, static_cast<size_t>(one.bytes));
         if (!other) return Error(Code::kExhausted, "no memory");
-        std::memcpy(other.get(), one.before.get(), static_cast<size_t>(one.bytes));
       }
       if (is_result) std::memset(other.get(), ~kUnwritten & 0xFF, static_cast<size_t>(one.bytes));
       memory.push_back(other.get());
@@ -232,17 +226,16 @@ Evaluation& LaunchTrial::Reference(std::unique_ptr<Evaluation>& made, Narrow nar
   Random random(seed_);
   for (const Buffer& buffer : buffers_) {
     if (buffer.read == kNoValue) continue;
-    const Memory* memory = &buffer.before;
-    if (is_nudged) {
-      memory = &nudged_.emplace_back(Zeros(static_cast<size_t>(buffer.bytes)));
-      if (!*memory) memory = &buffer.before;
-      std::memcpy(memory->get(), buffer.before.get(), static_cast<size_t>(buffer.bytes));
+    Memory memory = buffer.before;
+    // Where there is no memory, what was given stays as it was.
+    if (Memory copy = is_nudged ? CopyOf(buffer.before, static_cast<size_t>(buffer.bytes)) : nullptr) {
       const auto size = static_cast<int64_t>(SizeOf(buffer.dtype));
       for (int64_t at = 0; at < buffer.elements; ++at) {
-        Nudge(memory->get() + at * size, buffer.dtype, (random.Next() & 1) != 0);
+        Nudge(copy.get() + at * size, buffer.dtype, (random.Next() & 1) != 0);
       }
+      memory = nudged_.emplace_back(std::move(copy));
     }
-    made->Give(buffer.read, {memory->get(), 0, StridesOf(buffer.read)});
+    made->Give(buffer.read, {memory.get(), 0, StridesOf(buffer.read)});
   }
   return *made;
 }
@@ -282,8 +275,7 @@ Status LaunchTrial::CompareBuffer(const Buffer& buffer, const loop::Exactness& e
     const auto is_same = [&](int64_t bytes) {
       return std::memcmp(buffer.before.get() + at, buffer.after.get() + at, static_cast<size_t>(bytes)) == 0;
     };
-    const bool must_be_written = is_whole_;
-    if (!must_be_written && at % kAtOnce == 0 && buffer.bytes - at >= kAtOnce && is_same(kAtOnce)) {
+    if (!is_whole_ && at % kAtOnce == 0 && buffer.bytes - at >= kAtOnce && is_same(kAtOnce)) {
       at += kAtOnce - size;
       continue;
     }
@@ -349,8 +341,7 @@ double LaunchTrial::TypicalMove(const Buffer& buffer, Evaluation& other) {
   if (!is_new) return known->second;
   std::vector<double> distances;
   Evaluation& rounded = Reference(rounded_, Narrow::kRounded, false);
-  int64_t elements = 1;
-  for (const int64_t size : rounded.SizesOf(buffer.value)) elements *= size;
+  const int64_t elements = rounded.ElementsOf(buffer.value);
   for (int64_t i = 0; i < elements; i += std::max<int64_t>(1, elements / kLookedAt)) {
     const double by =
         AsNumber(other.At(buffer.value, i), buffer.dtype) - AsNumber(rounded.At(buffer.value, i), buffer.dtype);

@@ -221,7 +221,6 @@ AtSizes TryAt(const CompiledGraph& compiled, const std::vector<int64_t>& symbols
   if (const int64_t bytes = BytesOfInputs(compiled.captured, symbols); bytes > bytes_max) {
     return {.skipped = fmt::format("{} bytes of inputs and weights, {} at most", bytes, bytes_max)};
   }
-  const bool has_steps = HasSteps(compiled);
   for (uint64_t one = 0;; ++one) {
     const bool is_last = one + 1 == kTriesAtSteps;
     Trial trial(compiled, symbols, seed + 1000 * one, work_max);
@@ -235,7 +234,7 @@ AtSizes TryAt(const CompiledGraph& compiled, const std::vector<int64_t>& symbols
       attempt.skipped = status.error().message();
       return attempt;
     }
-    if ((has_steps || !attempt.unknown.empty()) && !is_last) continue;
+    if (!is_last && (!attempt.unknown.empty() || HasSteps(compiled))) continue;
     std::string at;
     for (size_t i = 0; i < symbols.size(); ++i) at += fmt::format(" s{}={}", i, symbols[i]);
     attempt.status = Error(Code::kInternal, fmt::format("proof of the graph{}: {}; {}", at, StageOf(compiled, trial),

@@ -29,10 +29,10 @@ struct CompiledGraph {
   const Fused& fused;
   const proto::ManifestT& plan;
   std::span<const NodeId> nodes;  ///< of each step of the plan: the node of `lowered` that it calls, or kNoNode
-  LaunchKernel launch;  ///< empty: by the interpreter of loops
+  LaunchKernel launch = {};  ///< empty: by the interpreter of loops
   /// The captured graph after all passes but the one of this name, for who wants to know which one it is.
-  std::function<Result<Graph>(const std::string& pass)> without;
-  std::vector<std::string> passes;
+  std::function<Result<Graph>(const std::string& pass)> without = {};
+  std::vector<std::string> passes = {};   ///< that `without` knows
 };
 
 /// Runs the captured graph node by node, each by itself and as it says (NodeRunner), and the plan as an executor walks

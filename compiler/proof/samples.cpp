@@ -96,4 +96,10 @@ Memory Zeros(size_t bytes) {
   return {static_cast<uint8_t*>(made), [bytes](uint8_t* memory) { munmap(memory, bytes); }};
 }
 
+Memory CopyOf(const Memory& memory, size_t bytes) {
+  Memory copy = Zeros(bytes);
+  if (copy) std::memcpy(copy.get(), memory.get(), bytes);
+  return copy;
+}
+
 }  // namespace ingot::compiler

@@ -71,5 +71,7 @@ using Memory = std::shared_ptr<uint8_t>;
 /// Pages of large tables that nothing touches are never made. Not of the heap, which may hand out again what it would
 /// have to clear. Null where there is no memory.
 Memory Zeros(size_t bytes);
+/// The same bytes in memory of their own. Null where there is none.
+Memory CopyOf(const Memory& memory, size_t bytes);
 
 }  // namespace ingot::compiler

@@ -55,14 +55,7 @@ Result<GraphProof> ProveMade(const Graph& before, const Graph& after) {
   std::vector<Object> objects(fused.kernels.size());
   std::vector<NodeId> nodes;
   TRY_ASSIGN(const proto::ManifestT plan, BuildPlan(after, fused, objects, &nodes));
-  const CompiledGraph compiled{
-      .captured = before,
-      .lowered = after,
-      .fused = fused,
-      .plan = plan,
-      .nodes = nodes,
-      .without = [](const std::string&) -> Result<Graph> { return Error(Code::kUnsupported, "there is one pass"); },
-      .passes = {}};
+  const CompiledGraph compiled{.captured = before, .lowered = after, .fused = fused, .plan = plan, .nodes = nodes};
   return ProveGraph(compiled, SizesToTry(before, {}).small, 64 << 20, kWorkOfGolden);
 }
 
