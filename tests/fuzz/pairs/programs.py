@@ -13,7 +13,8 @@ from calls import Call, Inputs
 
 ROWS = 5
 SIZES = (3, 33, 1)   # small, one more than a tile, one
-TRIES_MAX = 40       # for one program
+TRIES_MIN = 8        # for a pair through one kind of view
+TRIES_MAX = 40       # for a triple
 NUMEL_MAX = 20_000
 REFUSALS = (Exception,)   # whatever eager says
 
@@ -155,11 +156,11 @@ class Maker:
         self.calls = calls.by_rule()
 
     def pair(self, producers: "typing.Sequence[typing.Any]", kind: str, consumers: "typing.Sequence[typing.Any]", second_type: bool, seed: str) -> "Program | None":
-        """A program of one of the producers and one of the consumers, or None where no try is taken by eager."""
+        """A program of one of the producers and one of the consumers, the first ones that eager takes, or None."""
         pick = random.Random(seed)
-        for _ in range(TRIES_MAX):
-            begun = self.begun(pick, producers, second_type)
-            made = begun and self.followed(pick, begun, kind, consumers)
+        for number in range(max(TRIES_MIN, 2 * len(producers), 2 * len(consumers))):
+            begun = self.begun(pick, [producers[number % len(producers)]], second_type)
+            made = begun and self.followed(pick, begun, kind, [consumers[number % len(consumers)]])
             if made:
                 return made
         return None
