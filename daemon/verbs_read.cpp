@@ -60,6 +60,10 @@ Json SummaryJson(Core& core, const Entry& entry) {
           {"failed", entry.record.failure != nullptr}};
 }
 
+Json ProofJson(const proto::GraphProofT& proof) {
+  return {{"sizes", proof.sizes}, {"skipped", proof.skipped}, {"unknown", proof.unknown}};
+}
+
 /// What the artifact says of itself: how it was made and what a call of it runs.
 Task<Json> ProvenanceJson(Core& core, Digest artifact, Until until) {
   CO_TRY_ASSIGN(const SealedRef file, co_await core.artifacts.Get(artifact, until));
@@ -140,11 +144,7 @@ Task<Json> ProvenanceJson(Core& core, Digest artifact, Until until) {
                                       {"skipped", text(proof.skipped())}});
     }
     if (const proto::GraphProof* whole = made->graph_proof()) {
-      Json unknown = Json::array();
-      for (uint32_t i = 0; whole->unknown() != nullptr && i < whole->unknown()->size(); ++i) {
-        unknown.push_back(whole->unknown()->Get(i)->str());
-      }
-      out["graph_proof"] = {{"sizes", whole->sizes()}, {"skipped", text(whole->skipped())}, {"unknown", unknown}};
+      out["graph_proof"] = ProofJson(*std::unique_ptr<proto::GraphProofT>(whole->UnPack()));
     }
   }
   co_return out;
@@ -206,8 +206,7 @@ boost::asio::awaitable<Json> VariantJson(Core& core, const proto::StoredVariantT
     out["provenance"] = std::move(provenance).value();
     // Idle time knows more than the compile did.
     if (const auto& proof = stored.proof) {
-      out["provenance"]["graph_proof"] = {
-          {"sizes", proof->sizes}, {"skipped", proof->skipped}, {"unknown", proof->unknown}};
+      out["provenance"]["graph_proof"] = ProofJson(*proof);
     }
   } else {
     const auto stone = core.tombstones.Find(cache::Table::kArtifacts, ArtifactOf(variant));

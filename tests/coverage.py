@@ -9,10 +9,14 @@ of up to 8,192 elements. Models are the architectures of tests/python/test_archi
 
 import argparse
 import collections
+import json
 import os
 import pathlib
 import re
+import subprocess
 import sys
+import time
+import typing
 import warnings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -30,6 +34,8 @@ import ingot  # noqa: E402
 
 # Answers nobody can repeat or memory nobody wrote: eager is not compared with itself.
 UNREPEATABLE = re.compile(r"^(bernoulli|cauchy|empty.*|exponential|geometric|log_normal|multinomial|new_empty.*|normal.*|rand.*|uniform|nn\.functional\..*dropout.*)$")
+INGOT = pathlib.Path(os.environ.get("INGOT_BUILD_DIR", ROOT / "build" / "release")) / "bin" / "ingot"
+IDLE_S_MAX = 900.0   # until idle time has compared what compiles had no time for
 HEADINGS = {"kernels": "kernels alone", "mixed": "kernels, and operators of PyTorch", "aten": "operators of PyTorch, called natively", "eager": "eager", "wrong": "wrong"}
 
 
@@ -141,7 +147,49 @@ def is_served(step, *args, **kwargs) -> bool:
     return ingot.stats()["native_calls"] > before
 
 
-def model_row(name, model, inputs) -> "list[str]":
+class Row(typing.NamedTuple):
+    """One model's; artifacts are those that serve it."""
+
+    name: str
+    right: bool
+    shares: "tuple[str, str]" = ("", "")
+    others: str = ""
+    artifacts: "tuple[str, ...]" = ()
+
+
+def asked(*arguments) -> typing.Any:
+    return json.loads(subprocess.run([INGOT, *arguments, "--json"], check=True, capture_output=True, text=True).stdout)
+
+
+def variants_by_artifact() -> "dict[str, dict[str, typing.Any]]":
+    keys = [entry["key"] for entry in asked("list")["entries"]]
+    return {variant["artifact"]: variant for key in keys for variant in asked("inspect", key)["variants"]}
+
+
+def is_left_to_idle_time(variant) -> bool:
+    proof = variant["provenance"]["graph_proof"]
+    return proof["sizes"] == 0 and bool(proof["skipped"])
+
+
+def proved(variant) -> str:
+    """At how many combinations of sizes the plan was held against the graph, or why at none."""
+    proof = variant["provenance"]["graph_proof"]
+    made_up = f", {', '.join(proof['unknown'])} made up" if proof["unknown"] else ""
+    return f"{proof['sizes']} sizes{made_up}" if proof["sizes"] else f"not: {proof['skipped']}"
+
+
+def agreed(variant) -> str:
+    """Whether its code has given what eager gave, or why that was not compared."""
+    noted = variant["agreed"]
+    return "yes" if any(not one["why_not"] for one in noted) else f"not: {noted[-1]['why_not']}" if noted else "not compared"
+
+
+def each(words) -> str:
+    """Of some variants, mostly of one."""
+    return "; ".join(dict.fromkeys(words))
+
+
+def model_row(name, model, inputs) -> Row:
     step = ingot.compile(model, wait=True)
     right = True
     with torch.no_grad():
@@ -150,7 +198,7 @@ def model_row(name, model, inputs) -> "list[str]":
             right &= same(step(*args, **kwargs), model(*args, **kwargs))
         args, kwargs = inputs(2, 8)
         if not is_served(step, *args, **kwargs):
-            return [name, "yes" if right else "NO", "", "", reason_of(step)]
+            return Row(name, right, others=reason_of(step))
         kernels, called = steps_of(step)
         with ingot.profile(step) as profile:
             for _ in range(5):
@@ -159,10 +207,11 @@ def model_row(name, model, inputs) -> "list[str]":
         native = sum(s.total_s for s in profile.steps if s.kind == "kernel")
     others = ", ".join(f"{n.split('::')[1]}{f' x{k}' if k > 1 else ''}" for n, k in called.most_common())
     share = kernels / max(1, kernels + sum(called.values()))
-    return [name, "yes" if right else "NO", f"{share:.0%}", f"{native / total:.0%}" if total else "", others]
+    artifacts = tuple(variant["artifact"] for variant in step.variants)
+    return Row(name, right, (f"{share:.0%}", f"{native / total:.0%}" if total else ""), others, artifacts)
 
 
-def architecture_row(name) -> "list[str]":
+def architecture_row(name) -> Row:
     from transformers import AutoConfig, AutoModel
 
     torch.manual_seed(0)
@@ -235,7 +284,7 @@ def operators(only) -> str:
 
 
 def models(only) -> str:
-    rows = []
+    rows: "list[Row]" = []
     for name in architectures.CASES:
         if not only or name in only:
             print(f"coverage: {name}", file=sys.stderr, flush=True)
@@ -244,7 +293,18 @@ def models(only) -> str:
         if not only or name in only:
             print(f"coverage: {name}", file=sys.stderr, flush=True)
             rows.append(model_row(name, model.eval(), lambda batch, size, inputs=inputs: (inputs(batch, size), {})))
-    return tabulate(rows, headers=["model", "right", "steps in kernels", "time in kernels", "PyTorch's, or why eager"], tablefmt="github")
+    ends = time.monotonic() + IDLE_S_MAX
+    while time.monotonic() < ends:
+        known = variants_by_artifact()
+        if not any(is_left_to_idle_time(known[artifact]) for row in rows for artifact in row.artifacts if artifact in known):
+            break
+        time.sleep(5)
+    lines = []
+    for row in rows:
+        stood = [known[artifact] for artifact in row.artifacts if artifact in known]
+        lines.append([row.name, "yes" if row.right else "NO", *row.shares, row.others, each(map(proved, stood)), each(map(agreed, stood))])
+    return tabulate(lines, headers=["model", "right", "steps in kernels", "time in kernels", "PyTorch's, or why eager", "plan held against the graph", "agreed with eager"],
+                    tablefmt="github")
 
 
 def main() -> None:

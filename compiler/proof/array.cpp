@@ -149,7 +149,10 @@ Compared FirstDifference(const Array& found, const Array& expected, const Array*
   for (int64_t i = 0; i < expected.elements; ++i) {
     const double is = found.NumberAt(i), should = expected.NumberAt(i);
     if (is == should || (std::isnan(is) && std::isnan(should))) continue;
-    const double nudged = other == nullptr ? should : should + (other->NumberAt(i) - should) * moves / kNudgeAllowance;
+    const double moved = other == nullptr ? should : other->NumberAt(i);
+    // Of an infinity that another way of rounding unmakes there is no share.
+    const bool is_finite = std::isfinite(should) && std::isfinite(moved);
+    const double nudged = is_finite ? should + (moved - should) * moves / kNudgeAllowance : moved;
     if (guards::IsFloat(expected.dtype) && IsClose(is, should, nudged, ToleranceOf(digits), typical)) continue;
     return {i, is, should};
   }
