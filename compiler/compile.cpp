@@ -115,7 +115,7 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
     const Stopwatch proof;
     const uint64_t proof_ms = options.prove_ms_max + fused.specials.size() * kProofOfSpecial_ms;
     TRY_ASSIGN(const ProofReport report,
-               ProveKernels(**runner, fused.kernels, objects, proof_ms * kWorkInMillisecond, options.threads));
+               ProveKernels(**runner, fused, objects, proof_ms * kWorkInMillisecond, options.threads));
     plan.provenance->proof_seed = report.seed;
     plan.provenance->proof_kernels = report.proved;
     for (size_t i = 0; i < report.kernels.size(); ++i) {

@@ -13,6 +13,7 @@
 #include "base/parallel_for.h"
 #include "compiler/loop/exactness.h"
 #include "compiler/loop/interpret.h"
+#include "compiler/loop/kernel.h"
 #include "compiler/loop/scalar.h"
 #include "compiler/loop/text.h"
 #include "compiler/proof/samples.h"
@@ -49,9 +50,8 @@ std::vector<Rows> SampleOf(int64_t rows) {
 // One kernel with its inputs, as the interpreter and as machine code see them.
 class Trial {
  public:
-  Trial(const loop::Kernel& kernel, const Object& object, int64_t size, uint64_t seed)
-      : kernel_(kernel), object_(object), seed_(seed) {
-    for (uint16_t i = 0; i < kernel.symbol_count; ++i) symbols_.push_back(size + 2 * i);
+  Trial(const loop::Kernel& kernel, const Object& object, std::vector<int64_t> symbols, uint64_t seed)
+      : kernel_(kernel), object_(object), seed_(seed), symbols_(std::move(symbols)) {
     rows_ = guards::Product(kernel.rows).Eval(symbols_);
     if (!object.schedule.is_tiled()) {
       for (const Rows& rows : SampleOf(rows_)) samples_.push_back({rows, loop::kAllColumns});
@@ -266,22 +266,25 @@ class Trial {
   mutable Memories nudged_;  // Made when it is asked for.
 };
 
-/// One kernel at one size.
+/// Machine code of a kernel at one size, and the kernel by which it is interpreted.
 struct Attempt {
   size_t kernel = 0;
-  int64_t size = 0;
+  size_t meant = 0;  ///< itself, or the general one whose sizes it knows
+  std::vector<int64_t> symbols;
+  bool is_smallest = false;
   KernelProof proof = {};
   Status status = {};  ///< not held: machine code gave something else than the interpreter
 };
 
 /// Runs the attempt, and notes what was run or why nothing was.
-void Run(Attempt& attempt, const loop::Kernel& kernel, const Object& object, Runner& runner) {
-  const uint64_t seed = loop::KernelDigest(kernel).low;
+void Run(Attempt& attempt, const Fused& fused, std::span<const Object> objects, Runner& runner) {
+  const loop::Kernel& kernel = fused.kernels[attempt.meant];
+  const uint64_t seed = loop::KernelDigest(fused.kernels[attempt.kernel]).low;
   const std::vector<loop::Exactness> exactness = loop::FindExactness(kernel);
   const bool has_steps = std::ranges::any_of(exactness, &loop::Exactness::has_steps);
   for (uint64_t one = 0; one < (has_steps ? kTriesAtSteps : 1); ++one) {
-    Trial trial(kernel, object, attempt.size, seed + one);
-    if (!trial.Prepare(attempt.size == kSizes[0] ? kParamBytesMax : kParamBytesMaxForLoops) || !trial.Interpret()) {
+    Trial trial(kernel, objects[attempt.kernel], attempt.symbols, seed + one);
+    if (!trial.Prepare(attempt.is_smallest ? kParamBytesMax : kParamBytesMaxForLoops) || !trial.Interpret()) {
       attempt.proof.skipped = "no sizes and values the interpreter takes";
       return;
     }
@@ -293,22 +296,38 @@ void Run(Attempt& attempt, const loop::Kernel& kernel, const Object& object, Run
   }
 }
 
+/// What is to be tried of every kernel at one size.
+std::vector<Attempt> AttemptsAt(int64_t size, const Fused& fused) {
+  std::vector<Attempt> attempts;
+  const auto add = [&](size_t kernel, size_t meant, std::span<const uint16_t> fixed, std::span<const int64_t> values) {
+    Attempt attempt{.kernel = kernel, .meant = meant, .is_smallest = size == kSizes[0]};
+    const uint16_t symbols = fused.kernels[meant].symbol_count;
+    for (uint16_t i = 0; i < symbols; ++i) attempt.symbols.push_back(size + 2 * i);
+    for (size_t i = 0; i < fixed.size(); ++i) attempt.symbols[fixed[i]] = values[i];
+    // Where all are known every size is the same.
+    if (attempt.is_smallest || symbols > fixed.size()) attempts.push_back(std::move(attempt));
+  };
+  const size_t generals = fused.specials.empty() ? fused.kernels.size() : fused.deciding.size();
+  for (size_t i = 0; i < generals; ++i) add(i, i, {}, {});
+  for (const Special& one : fused.specials) add(one.special, one.kernel, fused.deciding[one.kernel], one.values);
+  return attempts;
+}
+
 /// What is to be tried, in order: each kernel at the first size, then, as far as the work goes, at the others. Why a
 /// kernel is not tried is noted in the report.
-std::vector<Attempt> Plan(std::span<const loop::Kernel> kernels, std::span<const Object> objects, uint64_t work_left,
+std::vector<Attempt> Plan(const Fused& fused, std::span<const Object> objects, uint64_t work_left,
                           ProofReport& report) {
   std::vector<Attempt> attempts;
   for (const int64_t size : kSizes) {
-    for (size_t i = 0; i < kernels.size(); ++i) {
-      // Without symbols every size is the same.
-      if (kernels[i].symbol_count == 0 && size != kSizes[0]) continue;
-      const uint64_t work = Trial(kernels[i], objects[i], size, 0).Work();
+    for (Attempt& attempt : AttemptsAt(size, fused)) {
+      const uint64_t work = Trial(fused.kernels[attempt.meant], objects[attempt.kernel], attempt.symbols, 0).Work();
       if (work > work_left) {
-        report.kernels[i].skipped = fmt::format("{} interpreted instructions, {} were left", work, work_left);
+        report.kernels[attempt.kernel].skipped =
+            fmt::format("{} interpreted instructions, {} were left", work, work_left);
         continue;
       }
       work_left -= work;
-      attempts.push_back({i, size});
+      attempts.push_back(std::move(attempt));
     }
   }
   return attempts;
@@ -316,20 +335,19 @@ std::vector<Attempt> Plan(std::span<const loop::Kernel> kernels, std::span<const
 
 }  // namespace
 
-Result<ProofReport> ProveKernels(Runner& runner, std::span<const loop::Kernel> kernels, std::span<const Object> objects,
-                                 uint64_t work_max, unsigned threads) {
+Result<ProofReport> ProveKernels(Runner& runner, const Fused& fused, std::span<const Object> objects, uint64_t work_max,
+                                 unsigned threads) {
+  const std::span<const loop::Kernel> kernels = fused.kernels;
   ProofReport report;
   report.kernels.resize(kernels.size());
-  std::vector<Attempt> attempts = Plan(kernels, objects, work_max, report);
+  std::vector<Attempt> attempts = Plan(fused, objects, work_max, report);
   std::vector<bool> is_added(kernels.size());
   for (const Attempt& attempt : attempts) {
     if (is_added[attempt.kernel]) continue;
     is_added[attempt.kernel] = true;
     TRY(runner.Add(objects[attempt.kernel]));
   }
-  ParallelFor(attempts.size(), threads, [&](size_t at) {
-    Run(attempts[at], kernels[attempts[at].kernel], objects[attempts[at].kernel], runner);
-  });
+  ParallelFor(attempts.size(), threads, [&](size_t at) { Run(attempts[at], fused, objects, runner); });
   for (Attempt& attempt : attempts) {
     const size_t i = attempt.kernel;
     if (!attempt.status) {

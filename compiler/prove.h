@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "compiler/loop/kernel.h"
+#include "compiler/fusion/fuse.h"
 #include "compiler/targets/target.h"
 
 namespace ingot::compiler {
@@ -30,9 +30,10 @@ struct ProofReport {
 
 /// Runs machine code against loop::Interpret on random inputs that follow from each kernel's digest, and compares every
 /// element: equal where every implementation gives the same (loop/exactness.h), else within a tolerance of the result's
-/// type. `work_max` bounds interpreted instructions, so that the outcome depends on the kernels alone and not on the
-/// machine's mood; `threads`: 0 = one for each core. kInternal names the first kernel that differs.
-Result<ProofReport> ProveKernels(Runner& runner, std::span<const loop::Kernel> kernels, std::span<const Object> objects,
-                                 uint64_t work_max, unsigned threads = 0);
+/// type. Code for some sizes alone (Special) is held against the general kernel at these sizes. `work_max` bounds
+/// interpreted instructions, so that the outcome depends on the kernels alone and not on the machine's mood; `threads`:
+/// 0 = one for each core. kInternal names the first kernel that differs.
+Result<ProofReport> ProveKernels(Runner& runner, const Fused& fused, std::span<const Object> objects, uint64_t work_max,
+                                 unsigned threads = 0);
 
 }  // namespace ingot::compiler

@@ -7,6 +7,7 @@
 
 #include "compiler/compile.h"
 #include "compiler/loop/exactness.h"
+#include "compiler/loop/substitute.h"
 #include "compiler/loop/text.h"
 
 namespace ingot::compiler {
@@ -22,13 +23,23 @@ loop::Kernel KernelOf(const std::string& text) {
   return *kernel;
 }
 
-/// The proof of `claimed` by the code of `made`.
-Result<ProofReport> Prove(const loop::Kernel& claimed, const loop::Kernel& made, uint64_t work = kWork) {
+/// The proof of what is claimed by the code of `made`, a kernel each.
+Result<ProofReport> Prove(const Fused& claimed, std::span<const loop::Kernel> made, uint64_t work = kWork) {
   TRY_ASSIGN(const TargetSpec spec, TargetSpec::Host());
   TRY_ASSIGN(const std::unique_ptr<Target> target, Target::Make(spec));
-  TRY_ASSIGN(const Object object, target->Emit(made, target->Schedules(made).front()));
-  TRY_ASSIGN(const std::unique_ptr<Runner> runner, target->Load({&object, 1}));
-  return ProveKernels(*runner, {&claimed, 1}, {&object, 1}, work);
+  std::vector<Object> objects;
+  for (const loop::Kernel& kernel : made) {
+    TRY_ASSIGN(Object object, target->Emit(kernel, target->Schedules(kernel).front()));
+    objects.push_back(std::move(object));
+  }
+  TRY_ASSIGN(const std::unique_ptr<Runner> runner, target->Load(objects));
+  return ProveKernels(*runner, claimed, objects, work);
+}
+
+Result<ProofReport> Prove(const loop::Kernel& claimed, const loop::Kernel& made, uint64_t work = kWork) {
+  Fused fused;
+  fused.kernels.push_back(claimed);
+  return Prove(fused, {&made, 1}, work);
 }
 
 /// out = x > bound, over f32[64, 256].
@@ -96,6 +107,32 @@ TEST(Prove, ComparesExactResultsBitForBit) {
   };
   ASSERT_TRUE(Prove(scaled(1.0), scaled(1.0)));
   EXPECT_FALSE(Prove(scaled(1.0), scaled(1.0000001192092896)));
+}
+
+// By its own loops it would be right at any size that it is said to be of.
+TEST(Prove, HoldsCodeForSomeSizesAgainstTheGeneralKernel) {
+  const loop::Kernel general = KernelOf(R"(kernel twice symbols 1 {
+  param p0: in f32[s0]
+  param p1: out f32[s0]
+  rows []
+  loop [s0] {
+    %0 = load p0 [j] : f32
+    %1 = add %0, %0 : f32
+    store p1 [j] = %1
+  }
+}
+)");
+  Fused fused;
+  fused.kernels = {general, loop::Substitute(general, Dims{Dim(24)})};
+  fused.deciding = {{0}};
+  fused.specials = {{0, {24}, 1}};
+  const auto right = Prove(fused, fused.kernels);
+  ASSERT_TRUE(right) << right.error().ToText();
+  EXPECT_EQ(right->proved, 2);
+  fused.specials[0].values = {40};
+  const auto wrong = Prove(fused, fused.kernels);
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().message(), HasSubstr("proof of kernel twice"));
 }
 
 TEST(Prove, SaysWhatItRanAndWhatNot) {
