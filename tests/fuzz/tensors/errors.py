@@ -30,7 +30,8 @@ CREATES = set("""arange empty empty_like empty_strided eye full full_like linspa
 scalar_tensor zeros zeros_like""".split())
 GROWS = set("mul div mm bmm addmm baddbmm mv dot addcmul addcdiv pow convolution outer square prod cumprod lerp linear".split())
 STEEP = set("rsqrt log log2 log10 log1p reciprocal div pow atan2 sqrt addcdiv".split())
-CHOOSES = set("""max min amax amin maximum minimum aminmax cummax cummin sort topk clamp clamp_max clamp_min relu relu6 hardtanh threshold""".split())
+CHOOSES = set("""max min amax amin maximum minimum aminmax cummax cummin sort topk clamp clamp_max clamp_min relu relu6 hardtanh threshold
+max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool2d adaptive_max_pool3d""".split())
 # Operators that add products: of whole numbers they are exact in any order while every partial sum fits the type.
 SUMS = set("""sum mm bmm addmm baddbmm mv dot linear convolution cumsum index_add scatter_add index_put addcmul prod
 cumprod""".split())
@@ -146,6 +147,8 @@ class Errors(TorchDispatchMode):
         if name in GROWS:
             sides = sorted((max(error.scale, largest(t)) for t, error in before), reverse=True)
             scale = max(scale, sides[0] * max([1.0, *sides[1:2]]))
+        if name == "pow":
+            scale = max(scale, _steepness_of_power(args, result) * max(error.scale for _, error in before))
         if name in NORMS:
             scale *= 300
         if name in ("std", "std_mean") and result.numel() and float(result.abs().double().nan_to_num(1.0).min()) < 0.05:
@@ -160,6 +163,13 @@ class Errors(TorchDispatchMode):
         self._alive.append(storage)
         old = self._errors.get(storage._cdata, Error())
         self._errors[storage._cdata] = Error(max(old.unit, error.unit), max(old.scale, error.scale))
+
+
+def _steepness_of_power(args: typing.Any, result: torch.Tensor) -> float:
+    """By how much a power moves with its base or with its exponent."""
+    base, exponent = (torch.as_tensor(arg).double() for arg in args[:2])
+    power = result.detach().double().abs()
+    return max(largest(power * exponent / base), largest(power * base.abs().log()))
 
 
 def _is_exact(name: str, operands: "list[torch.Tensor]", result: torch.Tensor, kwargs: typing.Any) -> bool:
