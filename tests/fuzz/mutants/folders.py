@@ -20,7 +20,7 @@ LIBRARIES = {
 _SOON = "test_simplified test_writes_in_place test_result_memory test_serving_fusions test_indices test_conversions test_discrete_results"
 _LATE = "test_bounds test_lowering_pairs test_tensor_programs test_operator_sizes test_quantized_graphs test_models test_values"
 _CHECKS = {
-    "compiler/passes": f"""ingot_passes_test golden_test golden_proof_test fuzz.passes compiler_test test_patterns test_decompose {_SOON} .tensors .pairs
+    "compiler/passes": f"""ingot_passes_test golden_test golden_proof_test fuzz.passes compiler_test test_known_values test_patterns test_decompose {_SOON} .tensors .pairs
         test_products test_convolutions test_sequence_parallel test_numerics {_LATE}""",
     "compiler/fusion": f"""fusion_test golden_test golden_proof_test proof_test compiler_test test_borders {_SOON} .tensors .pairs .products
         test_products test_convolutions test_numerics test_top_k test_product_programs {_LATE}""",
