@@ -19,7 +19,7 @@
 namespace ingot::compiler {
 namespace {
 
-constexpr int kCompilerVersion = 16;
+constexpr int kCompilerVersion = 17;
 // A few short rows of a kernel; nobody waits for kernels of single gears.
 constexpr uint64_t kProofOfSpecial_ms = 2;
 

@@ -221,8 +221,14 @@ ExprId Gelu(const Rule& r, ExprPool& p, ExprId x, DType t) {
   return p.Map(Op::kMul, {half, p.Map(Op::kAdd, {inner, p.Float(1, t)})});
 }
 ExprId Silu(const Rule&, ExprPool& p, ExprId x, DType) { return p.Map(Op::kMul, {x, p.Map(Op::kSigmoid, {x})}); }
+/// Of equal numbers the second, as maxps gives: a zero keeps its sign where the bound is the other one, as eager's
+/// does.
+ExprId Between(ExprPool& p, ExprId x, ExprId low, ExprId high) {
+  if (low != kNoExpr) x = p.Map(Op::kMax, {low, x});
+  return high == kNoExpr ? x : p.Map(Op::kMin, {high, x});
+}
 ExprId Clip(ExprPool& p, ExprId x, double low, double high, DType t) {
-  return p.Map(Op::kMin, {p.Map(Op::kMax, {x, p.Float(low, t)}), p.Float(high, t)});
+  return Between(p, x, p.Float(low, t), p.Float(high, t));
 }
 ExprId Relu6(const Rule&, ExprPool& p, ExprId x, DType t) { return Clip(p, x, 0, 6, t); }
 ExprId HardTanh(const Rule& r, ExprPool& p, ExprId x, DType t) {
@@ -273,16 +279,20 @@ Results Relu(const Rule& r) {
   const DType t = TypeOfResult(r);
   if (t == DType::kBool) return {};
   const ExprId zero = guards::IsFloat(t) ? r.pool.Float(0, t) : r.pool.Int(0, t);
-  return {r.pool.Map(Op::kMax, {r.Operand(0, t), zero})};
+  return {Between(r.pool, r.Operand(0, t), zero, kNoExpr)};
 }
 
 /// clamp(x, min, max), either bound may be absent.
 Results Clamp(const Rule& r) {
   const DType t = TypeOfResult(r);
   if (t == DType::kBool) return {};
+  const auto bound = [&](size_t i) { return r.call.IsNone(i) ? kNoExpr : r.Operand(i, t); };
   ExprId x = r.Operand(0, t);
-  if (!r.call.IsNone(1)) x = r.pool.Map(Op::kMax, {x, r.Operand(1, t)});
-  if (!r.call.IsNone(2)) x = r.pool.Map(Op::kMin, {x, r.Operand(2, t)});
+  const ExprId low = bound(1), high = bound(2);
+  if (r.call.TypeAt(1) == nullptr && r.call.TypeAt(2) == nullptr) return {Between(r.pool, x, low, high)};
+  // Of equal numbers the bound, as eager's vectors have it.
+  if (low != kNoExpr) x = r.pool.Map(Op::kMax, {x, low});
+  if (high != kNoExpr) x = r.pool.Map(Op::kMin, {x, high});
   return {x};
 }
 

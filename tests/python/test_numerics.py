@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 WIDE = (torch.float32, torch.float64)
 NARROW = (torch.bfloat16, torch.float16)
@@ -316,3 +317,27 @@ def test_corrections_that_are_no_counts_are_eagers(ingot, op, correction):
         x = torch.randn(4, n)
         got, want = served(ingot, lambda x: op(x, 1, correction=correction), x), op(x, 1, correction=correction)
         torch.testing.assert_close(got, want, equal_nan=True)
+
+
+SIGNED_ZEROS = {
+    "relu": F.relu, "relu6": F.relu6, "hardtanh": lambda x: F.hardtanh(x, 0, 1), "threshold": lambda x: F.threshold(x, 0, 0),
+    "clamp": lambda x: x.clamp(0, 5), "clamp, one number": lambda x: x.clamp(0, 0), "clamp_min": lambda x: x.clamp(min=-0.0),
+    "clamp_max": lambda x: x.clamp(max=0.0), "clamp_max, negative": lambda x: x.clamp(max=-0.0), "leaky_relu": F.leaky_relu, "elu": F.elu, "softshrink": F.softshrink,
+    "sign": torch.sign, "round": torch.round, "floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "remainder": lambda x: x % 1,
+    "fmod": lambda x: torch.fmod(x, 1), "floor_divide": lambda x: torch.floor_divide(x, 2), "nan_to_num": torch.nan_to_num, "times zero": lambda x: x * 0,
+    "from zero": lambda x: 0 - x, "and zero": lambda x: x + 0, "sqrt": torch.sqrt, "cube": lambda x: x.pow(3), "sin": torch.sin, "tanh": torch.tanh,
+    "erf": torch.erf, "expm1": torch.expm1, "log1p": torch.log1p, "silu": F.silu, "hardswish": F.hardswish, "where": lambda x: torch.where(x > 0, x, 0.0),
+    "copysign": lambda x: torch.copysign(torch.zeros_like(x), x), "lerp": lambda x: torch.lerp(x, x, 0.5), "prod": lambda x: x.prod(1),
+}
+
+
+@pytest.mark.parametrize("dtype", WIDE + NARROW)
+@pytest.mark.parametrize("columns", (3, 37))
+def test_signs_of_zeros_are_eagers(ingot, dtype, columns):
+    # A quotient tells the two apart: one more operator than the tests of single ones have.
+    def infinities(x):
+        return [1 / function(x) for function in SIGNED_ZEROS.values()]
+
+    x = torch.tensor((0.0, -0.0, 1.0, -1.0, 0.3, -0.3, 2.0, -0.0, 0.0, -7.5)).to(dtype).repeat(5 * columns)[:5 * columns].reshape(5, columns)
+    for name, got, want in zip(SIGNED_ZEROS, served(ingot, infinities, x), infinities(x)):
+        torch.testing.assert_close(got, want, rtol=2e-2, atol=1e-3, equal_nan=True, msg=lambda text, name=name: f"{name}: {text}")

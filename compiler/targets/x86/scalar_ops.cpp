@@ -383,6 +383,12 @@ Value* EmitExtreme(Builder& code, bool is_max, Typed a, Typed b) {
                          : (is_unsigned ? llvm::Intrinsic::umin : llvm::Intrinsic::smin);
     return code.Binary(id, a.value, b.value);
   }
+  // LLVM takes a selection between numbers that were widened for one between the narrow ones, and of zeros of both
+  // signs the other.
+  for (Typed* side : {&a, &b}) {
+    if (!llvm::isa<llvm::FPExtInst>(side->value)) continue;
+    side->value = code.CreateIntrinsic(llvm::Intrinsic::arithmetic_fence, {side->value->getType()}, {side->value});
+  }
   // The first select is one maxps, which gives b where either is NaN; the second keeps a NaN in a.
   Value* ordered = is_max ? code.CreateFCmpOGT(a.value, b.value) : code.CreateFCmpOLT(a.value, b.value);
   Value* result = code.CreateSelect(ordered, a.value, b.value);

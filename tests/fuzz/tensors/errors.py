@@ -30,8 +30,9 @@ CREATES = set("""arange empty empty_like empty_strided eye full full_like linspa
 scalar_tensor zeros zeros_like""".split())
 GROWS = set("mul div mm bmm addmm baddbmm mv dot addcmul addcdiv pow convolution outer square prod cumprod lerp linear".split())
 STEEP = set("rsqrt log log2 log10 log1p reciprocal div pow atan2 sqrt addcdiv".split())
-CHOOSES = set("""max min amax amin maximum minimum aminmax cummax cummin sort topk clamp clamp_max clamp_min relu relu6 hardtanh threshold
+CHOOSES = set("""max min amax amin maximum minimum aminmax cummax cummin sort topk
 max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool2d adaptive_max_pool3d""".split())
+CLAMPS = set("clamp clamp_max clamp_min".split())   # between tensors, of which eager's vectors take another than its scalar loops
 # Operators that add products: of whole numbers they are exact in any order while every partial sum fits the type.
 SUMS = set("""sum mm bmm addmm baddbmm mv dot linear convolution cumsum index_add scatter_add index_put addcmul prod
 cumprod""".split())
@@ -89,7 +90,8 @@ class Errors(TorchDispatchMode):
         name = func._schema.name.partition("::")[2]
         name = name[:-1] if name.endswith("_") and not name.endswith("__") else name
         operands = tensors([args, kwargs])
-        self.chooses_zero |= name in CHOOSES and any(operand.is_floating_point() for operand in operands)
+        chooses = name in CHOOSES or name in CLAMPS and len(operands) > 1
+        self.chooses_zero |= chooses and any(operand.is_floating_point() for operand in operands)
         before = [(operand, self.of(operand)) for operand in operands]
         self._judge(name, before, args, kwargs)
         sizes = {operand.untyped_storage()._cdata for operand in operands}
