@@ -327,6 +327,8 @@ SIGNED_ZEROS = {
     "fmod": lambda x: torch.fmod(x, 1), "floor_divide": lambda x: torch.floor_divide(x, 2), "nan_to_num": torch.nan_to_num, "times zero": lambda x: x * 0,
     "from zero": lambda x: 0 - x, "and zero": lambda x: x + 0, "sqrt": torch.sqrt, "cube": lambda x: x.pow(3), "sin": torch.sin, "tanh": torch.tanh,
     "erf": torch.erf, "expm1": torch.expm1, "log1p": torch.log1p, "silu": F.silu, "hardswish": F.hardswish, "where": lambda x: torch.where(x > 0, x, 0.0),
+    "where below": lambda x: torch.where(x < 0, 0.0, x), "where above": lambda x: torch.where(x > 0, 0.0, x),
+    "where above, widened": lambda x: torch.where(x.double() > 0, 0.0, x.double()),
     "copysign": lambda x: torch.copysign(torch.zeros_like(x), x), "lerp": lambda x: torch.lerp(x, x, 0.5), "prod": lambda x: x.prod(1),
 }
 

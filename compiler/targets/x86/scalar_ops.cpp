@@ -19,9 +19,17 @@ using loop::ScalarOp;
 bool IsNarrow(DType t) { return t == DType::kF16 || t == DType::kBF16 || guards::IsFloat8(t); }
 bool IsUnsigned(DType t) { return t == DType::kU8 || t == DType::kBool; }
 
+/// Behind a fence: LLVM takes a selection between numbers that were widened for the least or greatest of the narrow
+/// ones, and of zeros of both signs gives the other one.
+Value* WidenFloat(Builder& code, Value* v, llvm::Type* type) {
+  Value* wide = code.CreateFPCast(v, type);
+  if (llvm::isa<llvm::Constant>(wide) || wide == v) return wide;
+  return code.CreateIntrinsic(llvm::Intrinsic::arithmetic_fence, {type}, {wide});
+}
+
 Value* HalfBitsToFloat(Builder& code, Value* bits) {
   Value* half = code.CreateBitCast(bits, Builder::Like(bits, code.getHalfTy()));
-  return code.CreateFPExt(half, Builder::Like(bits, code.getFloatTy()));
+  return WidenFloat(code, half, Builder::Like(bits, code.getFloatTy()));
 }
 
 /// Through f16, whose conversion knows denormals whatever the processor is told of them. An e5m2 is the upper half of
@@ -383,12 +391,6 @@ Value* EmitExtreme(Builder& code, bool is_max, Typed a, Typed b) {
                          : (is_unsigned ? llvm::Intrinsic::umin : llvm::Intrinsic::smin);
     return code.Binary(id, a.value, b.value);
   }
-  // LLVM takes a selection between numbers that were widened for one between the narrow ones, and of zeros of both
-  // signs the other.
-  for (Typed* side : {&a, &b}) {
-    if (!llvm::isa<llvm::FPExtInst>(side->value)) continue;
-    side->value = code.CreateIntrinsic(llvm::Intrinsic::arithmetic_fence, {side->value->getType()}, {side->value});
-  }
   // The first select is one maxps, which gives b where either is NaN; the second keeps a NaN in a.
   Value* ordered = is_max ? code.CreateFCmpOGT(a.value, b.value) : code.CreateFCmpOLT(a.value, b.value);
   Value* result = code.CreateSelect(ordered, a.value, b.value);
@@ -407,7 +409,8 @@ Value* EmitCast(Builder& code, Typed from, DType to) {
   if (IsNarrow(to)) return Narrow(code, EmitCast(code, from, DType::kF32), to);
   llvm::Type* type = Builder::Like(v, code.TypeOf(to));
   if (guards::IsFloat(from.dtype)) {
-    return guards::IsFloat(to) ? code.CreateFPCast(v, type) : FloatToInteger(code, v, to);
+    if (!guards::IsFloat(to)) return FloatToInteger(code, v, to);
+    return to == DType::kF64 ? WidenFloat(code, v, type) : code.CreateFPCast(v, type);
   }
   if (guards::IsFloat(to)) {
     return IsUnsigned(from.dtype) ? code.CreateUIToFP(v, type) : code.CreateSIToFP(v, type);

@@ -24,7 +24,7 @@ namespace {
 using guards::Dim;
 
 /// Raised by hand whenever lowering gives other code for the same kernel: objects are cached.
-constexpr int kLoweringVersion = 25;
+constexpr int kLoweringVersion = 26;
 
 /// The unit without what this kernel has no use for: code asks for no more than it needs.
 VectorUnit UsedOf(const loop::Kernel& kernel, const loop::Schedule& schedule, VectorUnit unit) {
