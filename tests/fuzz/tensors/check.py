@@ -300,6 +300,8 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor:
 def _values_difference(a: torch.Tensor, b: torch.Tensor, bound: float, either_zero: bool, where: str = "") -> "str | None":
     if a.is_floating_point() and a.element_size() == 1:
         none = a.float().isnan() & b.float().isnan()
+        if bound or either_zero:   # The sign of a zero that was rounded on the way.
+            none |= (a.float() == 0) & (b.float() == 0)
         a, b = a.view(torch.uint8).masked_fill(none, 0), b.view(torch.uint8).masked_fill(none, 0)
     same = (a == b) | (a != a) & (b != b)
     if errors.has_digits(a) and bound:
