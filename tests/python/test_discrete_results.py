@@ -13,6 +13,8 @@ PRODUCERS = {
     "widened": lambda x: (x.float() * 0.37).to(x.dtype) + x,
     "largest": lambda x: x * 0.9 - x.amax(-1, keepdim=True),
 }
+EIGHTHS = (torch.arange(-256, 256) / 64).reshape(16, 32).to(torch.float8_e4m3fn).t()
+ONE, HALF = torch.tensor(1.0), torch.tensor(0.5)
 CONSUMERS = {
     "int8": lambda y: (y * 16).round().clamp(-128, 127).to(torch.int8),
     "int4 pairs": lambda y: ((y * 4).round().clamp(-8, 7) + 8).to(torch.uint8)[..., ::2] | ((y * 4).round().clamp(-8, 7) + 8).to(torch.uint8)[..., 1::2] << 4,
@@ -26,6 +28,7 @@ CONSUMERS = {
     "sort": lambda y: torch.sort(y, stable=True, dim=-1),
     "buckets": lambda y: torch.bucketize(y, torch.linspace(-2, 2, 9, dtype=y.dtype)),
     "remainder": lambda y: torch.remainder(y, 0.25),
+    "scaled product": lambda y: torch._scaled_mm(y.to(torch.float8_e4m3fn), EIGHTHS, ONE, HALF, out_dtype=torch.bfloat16),
     "rounded twice": lambda y: y.to(torch.bfloat16).to(torch.float8_e5m2).float(),
 }
 
