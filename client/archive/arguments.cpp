@@ -28,7 +28,8 @@ Result<at::Tensor> TensorNamed(const json& argument, const Scope& scope) {
   return value.toTensor();
 }
 
-/// JSON has no infinities; torch.export writes them as words.
+}  // namespace
+
 Result<double> Float(const json& number) {
   if (number == "Infinity") return std::numeric_limits<double>::infinity();
   if (number == "-Infinity") return -std::numeric_limits<double>::infinity();
@@ -36,6 +37,8 @@ Result<double> Float(const json& number) {
   if (!number.is_number()) return Error(Code::kCorrupt, fmt::format("{} is no number", number.dump()));
   return number.get<double>();
 }
+
+namespace {
 
 /// {"as_name": "s"} or {"as_int": 3} and its like.
 Result<IValue> Symbolic(const json& argument, const Scope& scope) {

@@ -15,6 +15,9 @@ namespace ingot::client {
 /// Values of a program by name: tensors, integers, floats, bools and None.
 using Scope = std::unordered_map<std::string, c10::IValue>;
 
+/// A float as torch.export writes it: JSON has no infinities, which are words.
+Result<double> Float(const nlohmann::json& number);
+
 /// An argument of a node as it is written: {"as_tensor": {"name": "x"}}. Numbers keep their kind;
 /// kUnsupported names a kind that no operator can be given; kCorrupt: a name that nothing defined.
 /// Malformed JSON throws nlohmann's exceptions.

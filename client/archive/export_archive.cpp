@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "client/archive/followed_sizes.h"
 #include "client/archive/guard_code.h"
 #include "client/archive/record_reader.h"
 #include "client/archive/result_tree.h"
@@ -26,6 +28,7 @@ namespace {
 using nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 using guards::Dim;
+using Relation = proto::SizeRelation;
 
 constexpr std::string_view kModel = "models/model.json";
 constexpr size_t kSymbolsMax = 64;
@@ -59,12 +62,31 @@ bool IsConstant(const json& argument) {
 }
 
 /// The node of an argument structure for a constant (IsConstant).
-OrderedJson ConstantNode(const json& value) {
-  if (value.contains("as_int")) return {{"t", "int"}, {"v", value["as_int"]}};
-  if (value.contains("as_bool")) return {{"t", "bool"}, {"v", value["as_bool"]}};
-  if (value.contains("as_string")) return {{"t", "text"}, {"v", value["as_string"]}};
-  if (value.contains("as_float")) return {{"t", "float"}, {"v", fmt::format("{:a}", value["as_float"].get<double>())}};
-  return {{"t", "none"}};
+Result<OrderedJson> ConstantNode(const json& value) {
+  if (value.contains("as_int")) return OrderedJson{{"t", "int"}, {"v", value["as_int"]}};
+  if (value.contains("as_bool")) return OrderedJson{{"t", "bool"}, {"v", value["as_bool"]}};
+  if (value.contains("as_string")) return OrderedJson{{"t", "text"}, {"v", value["as_string"]}};
+  if (!value.contains("as_float")) return OrderedJson{{"t", "none"}};
+  TRY_ASSIGN(const double number, Float(value["as_float"]));
+  return OrderedJson{{"t", "float"}, {"v", fmt::format("{:a}", number)}};
+}
+
+/// A size as the symbols make it.
+Int IntOf(const Dim& dim, const Ints& symbols) {
+  const auto of = [&symbols](const guards::Factor& factor) {
+    if (factor.is_symbol()) return symbols.at(factor.symbol());
+    const guards::Atom& atom = factor.atom();
+    const Int a = IntOf(atom.a, symbols), b = IntOf(atom.b, symbols);
+    if (atom.kind == guards::Atom::Kind::kFloorDiv) return FloorDiv(a, b);
+    return atom.kind == guards::Atom::Kind::kMin ? Minimum(a, b) : Maximum(a, b);
+  };
+  Int sum = 0;
+  for (const Dim::Term& term : dim.terms()) {
+    Int product = term.coef;
+    for (const guards::Factor& factor : term.factors) product = product * of(factor);
+    sum = sum + product;
+  }
+  return sum;
 }
 
 std::vector<int64_t> Evaluate(const std::vector<Dim>& dims, std::span<const int64_t> values) {
@@ -73,12 +95,13 @@ std::vector<int64_t> Evaluate(const std::vector<Dim>& dims, std::span<const int6
   return numbers;
 }
 
-/// Values do not matter to a recording, but indices must be in range wherever they are used.
-at::Tensor MakeUp(const InputShape& shape, std::span<const int64_t> values) {
+/// Values do not matter to a recording, but indices must be in range wherever they are used. `whole`: what elements of
+/// integers are made up as.
+at::Tensor MakeUp(const InputShape& shape, std::span<const int64_t> values, int64_t whole) {
   at::Tensor made = at::empty_strided(Evaluate(shape.sizes, values), Evaluate(shape.strides, values), shape.dtype);
   if (shape.dtype == at::kBool) return made.fill_(true);
   if (at::isFloatingType(shape.dtype) || at::isComplexType(shape.dtype)) return made.fill_(0.5);
-  return made.zero_();
+  return made.fill_(whole);
 }
 
 }  // namespace
@@ -112,9 +135,11 @@ struct ExportArchive::State {
   Result<std::vector<Dim>> ReadDims(const json& list) const;
   std::optional<std::string> ValueOf(const std::string& target) const;
 
-  Result<Buffer> Record(std::span<const int64_t> values, bool sized);
+  Result<Buffer> Record(std::span<const int64_t> values, std::span<const ArchiveSymbol> ranges, int64_t whole);
+  void NoteRanges(const Recorder& recorder, const Scope& scope, std::span<const int64_t> values,
+                  std::span<const ArchiveSymbol> ranges, Sizes& sizes) const;
   Status CheckMemory(const std::vector<std::string>& written, const std::vector<std::string>& used) const;
-  Status Finish(Scope& scope, Recorder& recorder, std::vector<at::Tensor>& leaves);
+  Status Finish(Scope& scope, Recorder& recorder, bool follows, std::vector<at::Tensor>& leaves);
 };
 
 Status ExportArchive::State::Read() {
@@ -230,7 +255,8 @@ Status ExportArchive::State::ReadArguments(const json& specs, const json& call) 
                         {"rank", shape.sizes.size()}});
       ++tensor;
     } else {
-      leaves.push_back(ConstantNode(value));
+      TRY_ASSIGN(OrderedJson constant, ConstantNode(value));
+      leaves.push_back(std::move(constant));
     }
   }
   TRY_ASSIGN(OrderedJson tree, ResultTree(call.at("in_spec").get<std::string>(), leaves, /*strict=*/true));
@@ -322,7 +348,7 @@ Status ExportArchive::State::ReadResults(const json& specs) {
 }
 
 /// After the nodes: writes that the signature promises, and the leaves of the result.
-Status ExportArchive::State::Finish(Scope& scope, Recorder& recorder, std::vector<at::Tensor>& leaves) {
+Status ExportArchive::State::Finish(Scope& scope, Recorder& recorder, bool follows, std::vector<at::Tensor>& leaves) {
   std::vector<OrderedJson> tree;
   for (const Output& output : results) {
     if (!output.target) continue;
@@ -341,7 +367,7 @@ Status ExportArchive::State::Finish(Scope& scope, Recorder& recorder, std::vecto
       recorder.NoteOutput(leaves.back());
     } else if (value.isNone()) {
       tree.push_back({{"t", "const"}, {"v", nullptr}});
-    } else if (output.argument.begin().key().starts_with("as_sym") && !symbols.empty()) {
+    } else if (output.argument.begin().key().starts_with("as_sym") && follows) {
       return Error(Code::kUnsupported, "a result is a size, not a tensor; give the symbols sizes with --static");
     } else if (value.isInt() || value.isBool()) {
       tree.push_back({{"t", "const"}, {"v", value.isInt() ? OrderedJson(value.toInt()) : OrderedJson(value.toBool())}});
@@ -370,7 +396,54 @@ Status ExportArchive::State::CheckMemory(const std::vector<std::string>& written
   return {};
 }
 
-Result<Buffer> ExportArchive::State::Record(std::span<const int64_t> values, bool sized) {
+/// What the archive promises of sizes: numbers, those that are one, those that follow from others, ranges, and what
+/// torch.export found on its way.
+void ExportArchive::State::NoteRanges(const Recorder& recorder, const Scope& scope, std::span<const int64_t> values,
+                                      std::span<const ArchiveSymbol> ranges, Sizes& sizes) const {
+  sizes.set_where("the archive's inputs");
+  Ints by(values.begin(), values.end());
+  std::vector<bool> is_known(by.size(), false);
+  std::vector<std::pair<Int, Dim>> others;
+  for (const ArchiveInput& input : inputs) {
+    const at::Tensor& tensor = scope.at(input.name).toTensor();
+    const auto value = recorder.ValueOf(tensor);
+    for (size_t d = 0; value && d < input.sizes.size(); ++d) {
+      const auto dim = static_cast<int64_t>(d);
+      const Int size = sizes.OfValue(*value, dim, tensor.size(dim));
+      const auto symbol = input.sizes[d].lone_symbol();
+      if (symbol && !is_known[*symbol]) {
+        by[*symbol] = size;
+        is_known[*symbol] = true;
+      } else {
+        others.emplace_back(size, input.sizes[d]);
+      }
+    }
+  }
+  const auto note = [&sizes](Relation relation, const Int& a, const Int& b) { sizes.Note(relation, a, b); };
+  for (const auto& [size, dim] : others) note(Relation::Equal, size, IntOf(dim, by));
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const ArchiveSymbol& range = ranges[i];
+    if (!is_known[i]) continue;
+    if (range.min == range.max) by[i].Fix();
+    if (range.min > 0) note(Relation::LessOrEqual, Int(range.min), by[i]);
+    if (range.max) note(Relation::LessOrEqual, by[i], Int(*range.max));
+  }
+  for (const guards::Guard& guard : conditions.guards()) {
+    using Kind = guards::Guard::Kind;
+    const Int value = IntOf(guard.value, by);
+    switch (guard.kind) {
+      case Kind::kEqual: note(Relation::Equal, value, Int(0)); break;
+      case Kind::kNotEqual: note(Relation::NotEqual, value, Int(0)); break;
+      case Kind::kAtLeast: note(Relation::LessOrEqual, Int(0), value); break;
+      case Kind::kModulo: note(Relation::Equal, Mod(value, guard.modulus), Int(guard.remainder)); break;
+      case Kind::kNotModulo: note(Relation::NotEqual, Mod(value, guard.modulus), Int(guard.remainder)); break;
+      default: throw SizeError("a condition that is none of sizes");
+    }
+  }
+}
+
+Result<Buffer> ExportArchive::State::Record(std::span<const int64_t> values, std::span<const ArchiveSymbol> ranges,
+                                            int64_t whole) {
   const at::AutoGradMode no_grad(false);
   Recorder recorder;
   Scope scope;
@@ -384,14 +457,18 @@ Result<Buffer> ExportArchive::State::Record(std::span<const int64_t> values, boo
     scope[weight.value] = bound.try_emplace(weight.target, own).first->second;
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const at::Tensor made = MakeUp(shapes[i], values);
+    const at::Tensor made = MakeUp(shapes[i], values, whole);
     scope[inputs[i].name] = made;
     recorder.DeclareInput(made, inputs[i].name);
   }
   std::vector<at::Tensor> leaves;
+  const bool follows = !ranges.empty();
+  Sizes sizes;
+  Following following{recorder, sizes};
+  if (follows) NoteRanges(recorder, scope, values, ranges, sizes);
   recorder.Start();
-  TRY(RunGraph(graph, sized, scope));
-  TRY(Finish(scope, recorder, leaves));
+  TRY(RunGraph(graph, follows ? &following : nullptr, scope));
+  TRY(Finish(scope, recorder, follows, leaves));
   std::vector<std::string> written, used;
   for (const Foreign& foreign : recorder.Foreigns()) {
     const auto weight =
@@ -408,6 +485,7 @@ Result<Buffer> ExportArchive::State::Record(std::span<const int64_t> values, boo
     (foreign.written ? written : used).push_back(weight->first);
   }
   TRY(CheckMemory(written, used));
+  if (follows) recorder.NoteSizes(sizes.Notes());
   return recorder.Finish(name, leaves);
 }
 
@@ -434,12 +512,39 @@ const guards::GuardSet& ExportArchive::conditions() const { return state_->condi
 const std::string& ExportArchive::arguments() const { return state_->arguments; }
 const std::string& ExportArchive::outputs() const { return state_->outputs; }
 
-Result<Buffer> ExportArchive::Record(std::span<const int64_t> values, bool sized) {
-  if (values.size() != state_->symbols.size()) {
-    return Error(Code::kInvalid, fmt::format("{} sizes for {} symbols", values.size(), state_->symbols.size()));
+bool ExportArchive::HasPolynomialSizes() const {
+  std::vector<std::string> names;
+  for (const ArchiveSymbol& symbol : state_->symbols) names.push_back(symbol.name);
+  const std::function<bool(const json&)> is_plain = [&](const json& part) {
+    if (!part.is_structured()) return true;
+    if (part.is_object() && (part.contains("as_sym_float") || part.contains("as_sym_bool"))) return false;
+    if (part.is_object() && part.contains("expr_str")) {
+      const auto dim = part["expr_str"].is_string() ? ParseSymExpr(part["expr_str"].get<std::string>(), names)
+                                                    : Result<Dim>(Error(Code::kCorrupt, ""));
+      return dim && !dim->HasAtoms();
+    }
+    if (!part.is_object()) return std::ranges::all_of(part, is_plain);
+    // How memory lies is written with a minimum for sizes of 0.
+    for (const auto& [key, value] : part.items()) {
+      if (key != "strides" && key != "storage_offset" && !is_plain(value)) return false;
+    }
+    return true;
+  };
+  return is_plain(state_->graph);
+}
+
+Result<Buffer> ExportArchive::Record(std::span<const int64_t> values, std::span<const ArchiveSymbol> ranges) {
+  const size_t count = state_->symbols.size();
+  if (values.size() != count || (!ranges.empty() && ranges.size() != count)) {
+    return Error(Code::kInvalid,
+                 fmt::format("{} sizes and {} ranges for {} symbols", values.size(), ranges.size(), count));
   }
   try {
-    return state_->Record(values, sized);
+    Result<Buffer> recording = state_->Record(values, ranges, 0);
+    // Zeros are positions everywhere, but nothing can be divided by them.
+    if (recording || recording.error().code() != Code::kInvalid) return recording;
+    Result<Buffer> again = state_->Record(values, ranges, 1);
+    return again ? std::move(again) : std::move(recording);
   } catch (const json::exception& e) {
     return Error(Code::kCorrupt, e.what());
   } catch (const c10::Error& e) {

@@ -49,9 +49,14 @@ class ExportArchive {
   /// What torch.export found of the sizes on its way through the program, over the symbols: others take another way.
   const guards::GuardSet& conditions() const;
 
-  /// The recording (proto/graph.fbs) of one run with these values for symbols(). `sized`: the values
-  /// are samples out of ranges (see runner.h). Errors name the node that failed.
-  Result<Buffer> Record(std::span<const int64_t> values, bool sized);
+  /// Whether all sizes in the program, by what torch.export says of each tensor and number, are polynomials of the
+  /// symbols, and nothing is asked of them: no quotients, remainders, minima, floats or truths. Strides do not count.
+  bool HasPolynomialSizes() const;
+
+  /// The recording (proto/graph.fbs) of one run with these values for symbols(). `ranges`: one for each symbol; the
+  /// recording follows its sizes, and holds within them and conditions(); none: sizes are numbers. Errors name the node
+  /// that failed.
+  Result<Buffer> Record(std::span<const int64_t> values, std::span<const ArchiveSymbol> ranges = {});
   /// Argument structure as JSON text (docs/format/export.md).
   const std::string& arguments() const;
   /// Result structure as JSON text (docs/format/export.md), after a Record().

@@ -100,7 +100,7 @@ class Archives : public ::testing::Test {
     TRY_ASSIGN(ExportArchive archive, ExportArchive::Open(path_));
     for (const int64_t size : sizes) {
       const std::vector<int64_t> values(archive.symbols().size(), size);
-      TRY_ASSIGN(const Buffer recording, archive.Record(values, true));
+      TRY_ASSIGN(const Buffer recording, archive.Record(values, archive.symbols()));
       EXPECT_FALSE(recording.empty());
     }
     return {};
@@ -142,7 +142,7 @@ TEST_F(Archives, AreRecordedBySymbolValues) {
   EXPECT_EQ(archive->inputs()[0].sizes[0].ToText(), "s0");
 
   const int64_t size = 5;
-  const auto bytes = archive->Record({&size, 1}, true);
+  const auto bytes = archive->Record({&size, 1}, archive->symbols());
   ASSERT_TRUE(bytes) << bytes.error().ToText();
   const proto::Recording& recording = *proto::GetRecording(bytes->data());
   std::vector<std::string> steps, sources;
@@ -160,7 +160,7 @@ TEST_F(Archives, KeepTheirWeightsWhateverARunWrites) {
   Write(Model().dump());
   auto archive = ExportArchive::Open(path_);
   ASSERT_TRUE(archive) << archive.error().ToText();
-  for (const int64_t size : {3, 4}) ASSERT_TRUE(archive->Record({&size, 1}, true));
+  for (const int64_t size : {3, 4}) ASSERT_TRUE(archive->Record({&size, 1}, archive->symbols()));
   const auto weight = archive->Weight("layer.w");
   ASSERT_TRUE(weight) << weight.error().ToText();
   EXPECT_EQ(weight->strides, std::vector<int64_t>{2});

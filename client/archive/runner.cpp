@@ -5,8 +5,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <string_view>
-#include <unordered_set>
 
 #include "client/archive/scalar_ops.h"
 #include "client/lib/checked_division.h"
@@ -54,14 +55,56 @@ bool IndexesByNumber(std::string_view name, const torch::jit::Stack& args) {
   return true;
 }
 
+/// Whether one of the integers is made of sizes.
+bool IsFollowed(const Ints& ints) {
+  return std::ranges::any_of(ints, [](const Int& value) { return !value.is_number(); });
+}
+
+/// A power that is a product of few.
+std::optional<Int> PowerOf(const Int& base, const Int& exponent) {
+  constexpr int64_t kMost = 8;
+  if (!exponent.is_number() || exponent.seen() < 0 || exponent.seen() > kMost) return std::nullopt;
+  Int product = 1;
+  for (int64_t i = 0; i < exponent.seen(); ++i) product = product * base;
+  return product;
+}
+
+/// What an operator on integers of sizes gives; nullopt where nobody follows it. A comparison is a number, and what it
+/// has found a condition.
+std::optional<Int> FollowedOf(std::string_view target, const Ints& a) {
+  if (a.size() == 1) {
+    if (target == "_operator.neg") return Int(0) - a[0];
+    constexpr std::string_view kWhole[] = {"torch.sym_int", "math.trunc", "math.floor", "math.ceil"};
+    if (std::ranges::find(kWhole, target) != std::end(kWhole)) return a[0];
+    return std::nullopt;
+  }
+  if (a.size() != 2) return std::nullopt;
+  if (target == "_operator.add") return a[0] + a[1];
+  if (target == "_operator.sub") return a[0] - a[1];
+  if (target == "_operator.mul") return a[0] * a[1];
+  if (target == "_operator.pow") return PowerOf(a[0], a[1]);
+  if (target == "torch.sym_max") return Maximum(a[0], a[1]);
+  if (target == "torch.sym_min") return Minimum(a[0], a[1]);
+  if (target == "_operator.eq" || target == "_operator.ne") return Int((a[0] == a[1]) == (target == "_operator.eq"));
+  if (target == "_operator.lt") return Int(a[0] < a[1]);
+  if (target == "_operator.gt") return Int(a[0] > a[1]);
+  if (target == "_operator.le") return Int(a[0] <= a[1]);
+  if (target == "_operator.ge") return Int(a[0] >= a[1]);
+  if (a[1].seen() <= 0) return std::nullopt;
+  if (target == "_operator.floordiv") return FloorDiv(a[0], a[1]);
+  if (target == "_operator.mod") return Mod(a[0], a[1]);
+  return std::nullopt;
+}
+
 class Runner {
  public:
-  Runner(bool sized, Scope& scope) : sized_(sized), scope_(scope) {}
+  Runner(Following* following, Scope& scope) : following_(following), scope_(scope) {}
 
   Status Run(const json& graph) {
     for (const json& node : graph.at("nodes")) {
       const std::string label =
           fmt::format("node '{}' ({})", node.value("name", "?"), node.at("target").get<std::string>());
+      if (following_ != nullptr) following_->sizes.set_where(label);
       try {
         if (Status status = RunNode(node); !status) return std::move(status).error().Wrap(label);
       } catch (const json::exception& e) {
@@ -96,35 +139,111 @@ class Runner {
 
   Status RunScalar(const json& node, const std::string& target) {
     std::vector<IValue> args;
+    Ints ints;
     for (const json& input : node.at("inputs")) {
       TRY_ASSIGN(IValue value, ReadArgument(input.at("arg"), scope_));
+      const Ints known = IntsOf(input.at("arg"));
+      if (known.size() == 1) {
+        ints.push_back(known.front());
+      } else if (value.isInt()) {
+        ints.emplace_back(value.toInt());
+      }
       args.push_back(std::move(value));
     }
     TRY_ASSIGN(const IValue result, EvaluateScalar(target, args));
-    if (target == "_operator.eq" || target == "_operator.ne") NoteUncheckable(node);
-    return Bind(node.at("outputs"), {result});
-  }
-
-  /// An equality of sizes holds for some sizes of a range and not for others.
-  void NoteUncheckable(const json& node) {
-    for (const json& output : node.at("outputs")) {
-      ForEachName(output, [this](const std::string& name) { uncheckable_.insert(name); });
+    TRY(Bind(node.at("outputs"), {result}));
+    if (!IsFollowed(ints)) return {};
+    const auto followed = ints.size() == args.size() ? FollowedOf(target, ints) : std::nullopt;
+    if (!followed) {
+      Fix(ints);
+    } else if (!followed->is_number()) {
+      ForEachName(node.at("outputs"), [&](const std::string& name) { ints_[name] = *followed; });
     }
+    return {};
   }
 
   Status CheckAssertion(const json& node) {
     const json& condition = node.at("inputs").at(0).at("arg");
     TRY_ASSIGN(const IValue value, ReadArgument(condition, scope_));
+    Fix(IntsOf(condition));
     const bool holds = value.isBool() ? value.toBool() : value.isInt() && value.toInt() != 0;
     if (!holds) return Error(Code::kInvalid, "the program's own assertion does not hold for these sizes");
-    bool uncheckable = false;
-    ForEachName(condition, [&](const std::string& name) { uncheckable |= uncheckable_.contains(name); });
-    if (sized_ && uncheckable) {
-      return Error(Code::kUnsupported,
-                   "asserts that sizes are equal or differ, which an exported file cannot "
-                   "check at a call; give the symbols sizes with --static");
-    }
     return {};
+  }
+
+  // -- integers that come from sizes --------------------------------------------------------------------
+
+  /// The integers of an argument, where one of them may be made of sizes; none of another argument.
+  Ints IntsOf(const json& argument) const {
+    const auto one = [this](const json& item) {
+      if (!item.contains("as_name")) return Int(item.value("as_int", int64_t{0}));
+      const auto name = item.at("as_name").get<std::string>();
+      const auto known = ints_.find(name);
+      if (known != ints_.end()) return known->second;
+      const auto value = scope_.find(name);
+      return Int(value != scope_.end() && value->second.isInt() ? value->second.toInt() : 0);
+    };
+    if (argument.contains("as_sym_int")) return {one(argument.at("as_sym_int"))};
+    Ints ints;
+    if (argument.contains("as_sym_ints")) {
+      for (const json& item : argument.at("as_sym_ints")) ints.push_back(one(item));
+    }
+    return ints;
+  }
+
+  /// What they are made of is the same in every call from here on.
+  static void Fix(const Ints& ints) {
+    for (const Int& value : ints) value.Fix();
+  }
+  Int SizeOf(const at::Tensor& tensor, int64_t dim) const {
+    const auto value = following_->recorder.ValueOf(tensor);
+    return value ? following_->sizes.OfValue(*value, dim, tensor.size(dim)) : Int(tensor.size(dim));
+  }
+  void FixSizes(const IValue& value) const {
+    if (value.isTensor() && value.toTensor().defined()) {
+      for (int64_t d = 0; d < value.toTensor().dim(); ++d) SizeOf(value.toTensor(), d).Fix();
+    } else if (value.isList()) {
+      for (const IValue& item : value.toList()) FixSizes(item);
+    }
+  }
+
+  /// The integer that an operator says of a tensor, followed; of another operator that gives numbers, all that it may
+  /// have looked at is fixed.
+  std::optional<Int> NumberOf(const std::string& op, const torch::jit::Stack& args) const {
+    if (op == "aten::sym_size.int" && args.size() == 2 && args[0].isTensor() && args[1].isInt()) {
+      const at::Tensor& tensor = args[0].toTensor();
+      const int64_t dim = args[1].toInt();
+      if (dim >= -tensor.dim() && dim < tensor.dim()) return SizeOf(tensor, dim < 0 ? dim + tensor.dim() : dim);
+    }
+    if (op == "aten::sym_numel" && args.size() == 1 && args[0].isTensor()) {
+      Int count = 1;
+      for (int64_t d = 0; d < args[0].toTensor().dim(); ++d) count = count * SizeOf(args[0].toTensor(), d);
+      return count;
+    }
+    for (const IValue& arg : args) FixSizes(arg);
+    return std::nullopt;
+  }
+
+  /// Says of the integers that an operator was called with what they were made of. Where it was noted as others, whose
+  /// integers nobody follows, all of them are fixed, and the sizes of what it was called with.
+  void Explain(const std::string& op, size_t steps, size_t noted, const std::vector<Ints>& ints,
+               const torch::jit::Stack& args) {
+    const IntLog& log = following_->recorder.int_log();
+    if (log.steps.size() == steps) return;
+    if (log.steps.size() != steps + 1 || *log.steps.back() != op) {
+      for (const Ints& given : ints) Fix(given);
+      for (const IValue& arg : args) FixSizes(arg);
+      return;
+    }
+    for (size_t i = noted; i < log.ints.size(); ++i) {
+      const IntLog::Entry& entry = log.ints[i];
+      if (entry.arg >= ints.size() || ints[entry.arg].empty()) continue;
+      const Ints& given = ints[entry.arg];
+      // One number may stand for a list of them.
+      if (given.size() == 1 || entry.index < given.size()) {
+        following_->sizes.Explain(entry, given[given.size() == 1 ? 0 : entry.index]);
+      }
+    }
   }
 
   /// A block under torch.no_grad(): recordings have no gradients anyway.
@@ -136,14 +255,22 @@ class Runner {
       return Error(Code::kCorrupt, "a block with other arguments than parameters");
     }
     Scope inner;
+    Runner runner(following_, inner);
     for (size_t i = 0; i < parameters.size(); ++i) {
-      TRY_ASSIGN(IValue value, ReadArgument(inputs.at(i + 2).at("arg"), scope_));
-      ForEachName(parameters[i], [&](const std::string& name) { inner[name] = value; });
+      const json& given = inputs.at(i + 2).at("arg");
+      TRY_ASSIGN(IValue value, ReadArgument(given, scope_));
+      const Ints ints = IntsOf(given);
+      ForEachName(parameters[i], [&](const std::string& name) {
+        inner[name] = value;
+        if (ints.size() == 1) runner.ints_[name] = ints.front();
+      });
     }
-    TRY(Runner(sized_, inner).Run(graph));
+    TRY(runner.Run(graph));
     std::vector<IValue> results;
     for (const json& output : graph.at("outputs")) {
       TRY_ASSIGN(IValue value, ReadArgument(output, inner));
+      // What it gives as a number is the same in every call.
+      Fix(runner.IntsOf(output));
       results.push_back(std::move(value));
     }
     const json& outputs = node.at("outputs");
@@ -166,20 +293,32 @@ class Runner {
     const auto op = c10::Dispatcher::singleton().findSchema({name, overload == "default" ? "" : overload});
     if (!op) return Error(Code::kUnsupported, "no such operator in this PyTorch; custom operators need Python");
     const OperatorFacts facts = FactsOf(*op);
-    TRY_ASSIGN(torch::jit::Stack stack, MakeStack(node, op->schema()));
+    const std::string whole = overload == "default" ? name : fmt::format("{}.{}", name, overload);
+    std::vector<Ints> ints(op->schema().arguments().size());
+    TRY_ASSIGN(torch::jit::Stack stack, MakeStack(node, op->schema(), ints));
     if (facts.is_dynamic_shape && !IndexesByNumber(name, stack)) {
       return Error(Code::kUnsupported, "makes sizes that depend on data");
     }
     if (const auto check = DivisionCheckOf(fmt::format("{}.{}", name, overload))) check(stack);
+    const torch::jit::Stack args = following_ == nullptr ? torch::jit::Stack() : stack;
+    const size_t steps = following_ == nullptr ? 0 : following_->recorder.int_log().steps.size(),
+                 noted = following_ == nullptr ? 0 : following_->recorder.int_log().ints.size();
     op->callBoxed(stack);
-    for (const IValue& result : stack) {
-      const bool is_number = result.isInt() || result.isDouble() || result.isBool();
-      if (is_number && !facts.is_quiet) return Error(Code::kUnsupported, "makes a Python number that depends on data");
+    bool is_number = false;
+    for (const IValue& result : stack) is_number |= result.isInt() || result.isDouble() || result.isBool();
+    if (is_number && !facts.is_quiet) return Error(Code::kUnsupported, "makes a Python number that depends on data");
+    TRY(Bind(node.at("outputs"), stack));
+    if (following_ == nullptr) return {};
+    if (!is_number) {
+      Explain(whole, steps, noted, ints, args);
+    } else if (const auto number = NumberOf(whole, args)) {
+      ForEachName(node.at("outputs"), [&](const std::string& made) { ints_[made] = *number; });
     }
-    return Bind(node.at("outputs"), stack);
+    return {};
   }
 
-  Result<torch::jit::Stack> MakeStack(const json& node, const c10::FunctionSchema& schema) {
+  /// `ints`: of each argument, where one may be made of sizes.
+  Result<torch::jit::Stack> MakeStack(const json& node, const c10::FunctionSchema& schema, std::vector<Ints>& ints) {
     torch::jit::Stack stack(schema.arguments().size());
     std::vector<bool> given(stack.size(), false);
     size_t position = 0;
@@ -195,6 +334,7 @@ class Runner {
       if (value) value = FitTo(schema.arguments()[at], *std::move(value));
       if (!value) return std::move(value).error().Wrap(fmt::format("argument '{}'", schema.arguments()[at].name()));
       stack[at] = *std::move(value);
+      ints[at] = IntsOf(input.at("arg"));
       given[at] = true;
       ++position;
     }
@@ -240,13 +380,13 @@ class Runner {
     return Error(Code::kUnsupported, fmt::format("has a result of kind '{}'", kind));
   }
 
-  const bool sized_;
+  Following* const following_;
   Scope& scope_;
-  std::unordered_set<std::string> uncheckable_;
+  std::map<std::string, Int> ints_;  ///< by name, those that are made of sizes
 };
 
 }  // namespace
 
-Status RunGraph(const json& graph, bool sized, Scope& scope) { return Runner(sized, scope).Run(graph); }
+Status RunGraph(const json& graph, Following* following, Scope& scope) { return Runner(following, scope).Run(graph); }
 
 }  // namespace ingot::client

@@ -57,9 +57,8 @@ Result<Program> ReadArchive(const CompileRequest& request, const std::vector<Siz
   if (!request.values.empty()) return Error(Code::kInvalid, "--value is for ONNX models");
   TRY_ASSIGN(client::ExportArchive opened, client::ExportArchive::Open(request.program));
   auto archive = std::make_shared<client::ExportArchive>(std::move(opened));
-  TRY_ASSIGN(ProgramGraph graph, MakeProgramGraph(*archive, choices));
-  Program program{archive->name(), archive->arguments(), archive->outputs(), {}, {}};
-  program.graphs.push_back(std::move(graph));
+  TRY_ASSIGN(std::vector<ProgramGraph> graphs, MakeProgramGraph(*archive, choices));
+  Program program{archive->name(), archive->arguments(), archive->outputs(), std::move(graphs), {}};
   program.weight = [archive](const std::string& name) { return archive->Weight(name); };
   return program;
 }

@@ -33,20 +33,6 @@ constexpr int64_t kScales[] = {5, 37, 224, 517};
 
 std::string PlaceOf(const ModelInput& input, size_t dim) { return fmt::format("{}.{}", input.name, dim); }
 
-/// The graph, without strides that address nothing, of dims of size 1 and of tensors without elements: a template has
-/// those that it has seen.
-std::string TextOf(Graph graph) {
-  for (compiler::ValueId id = 0; id < graph.value_count(); ++id) {
-    compiler::Type& type = graph.value(id).type;
-    const auto is_zero = [](const guards::Dim& size) { return size == guards::Dim(0); };
-    const bool is_empty = std::any_of(type.sizes.begin(), type.sizes.end(), is_zero);
-    for (size_t d = 0; d < type.rank(); ++d) {
-      if (is_empty || type.sizes[d].is_one()) type.strides[d] = guards::Dim(0);
-    }
-  }
-  return compiler::Print(graph);
-}
-
 /// The first lines in which two texts differ.
 std::string FirstDifference(const std::string& a, const std::string& b) {
   const size_t at = static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
@@ -280,7 +266,7 @@ class OnnxGraphMaker {
             same_sizes && instance.type(instance.inputs[i].value).sizes == exact.type(exact.inputs[i].value).sizes;
       }
       if (!same_sizes) continue;
-      const std::string expected = TextOf(std::move(instance)), found = TextOf(exact);
+      const std::string expected = ComparableText(std::move(instance)), found = ComparableText(exact);
       if (expected == found) return true;
       return Error(Code::kInternal, fmt::format("a template of its sizes is not the model at [{}]: {}",
                                                 fmt::join(sample, ", "), FirstDifference(expected, found)));

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "compiler/import/import.h"
+#include "compiler/import/lift.h"
 #include "compiler/ir/text.h"
 #include "guards/guard_set.h"
 
@@ -19,8 +20,8 @@ using Sizes = std::vector<int64_t>;
 
 /// Samples lie this close to the lower bound: they are runs, and small ones are quick.
 constexpr int64_t kSpanMax = 97;
-/// Unifying guesses from two samples; another pair may guess right.
-constexpr int kAttempts = 3;
+/// Graphs of one file: ways that sizes of 1, odd sizes and the like take.
+constexpr size_t kArchiveGraphsMax = 8;
 
 Result<size_t> FindSymbol(const client::ExportArchive& archive, const std::string& name) {
   const auto& symbols = archive.symbols();
@@ -62,39 +63,38 @@ class GraphMaker {
     return {};
   }
 
-  Result<ProgramGraph> Make() {
+  /// The most general graph first. Others serve sizes that take another way: 1, 0, what a condition of the first leaves
+  /// out.
+  Result<std::vector<ProgramGraph>> Make() {
     TRY(CheckPlaces());
-    std::string why;
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      const auto near = Near(Sample(attempt, 1, 2));
-      const auto other_near = near ? Near(Sample(attempt, 4, 6), {}, *near) : std::nullopt;
-      if (!other_near) {
-        return Error(Code::kInvalid,
-                     fmt::format("no two sizes were found that the program is for: {}{}",
-                                 archive_.conditions().ToText(), IsOpen() ? "; give sizes with --static" : ""));
-      }
-      const Sizes &first = *near, &second = *other_near;
-      TRY_ASSIGN(Graph one, Import(first));
-      // Where nothing is free, all samples are the same.
-      if (!IsOpen()) return ProgramGraph{std::move(one), {}, {}, {}, {}};
-      TRY_ASSIGN(const Graph other, Import(second));
-      Result<Graph> both = compiler::Unify(one, other);
-      if (!both) {
-        why = both.error().message();
-        continue;
-      }
-      ProgramGraph made{*std::move(both), {}, {}, {}, {}};
-      TRY(NameSymbols(made));
-      TRY(NameConditions(made));
-      for (const Graph* run : {static_cast<const Graph*>(&one), &other}) {
-        TRY_ASSIGN(Sizes values, compiler::SymbolsOf(made.graph, *run));
-        made.proven.push_back(std::move(values));
-      }
-      TRY_ASSIGN(const bool holds, Check(made, first, second, why));
-      if (holds) return made;
+    std::optional<Sizes> first = Near(Sample(1, 2));
+    if (!first) {
+      return Error(Code::kInvalid,
+                   fmt::format("no sizes were found that the program is for: {}{}", archive_.conditions().ToText(),
+                               IsOpen() ? "; give sizes with --static" : ""));
     }
-    return Error(Code::kUnsupported,
-                 fmt::format("no graph with symbolic sizes is this program: {}; give sizes with --static", why));
+    if (!IsOpen()) {
+      TRY_ASSIGN(const Buffer recording, archive_.Record(*first));
+      TRY_ASSIGN(Graph graph, compiler::ImportRecording(recording));
+      graphs_.push_back({std::move(graph), {}, {}, {}});
+      return std::move(graphs_);
+    }
+    Status opened = AddFirst(*first);
+    if (!opened) {
+      // What a recording that follows its sizes refuses, one that does not would take for a number.
+      if (!runs_ || !archive_.HasPolynomialSizes()) return std::move(opened).error();
+      TRY_ASSIGN(const bool is_one, Unify());
+      if (!is_one) return std::move(opened).error();
+      return std::move(graphs_);
+    }
+    for (const Sizes& sample : OtherSamples(*first)) {
+      // Where the program does not run, no call is served.
+      const Result<Buffer> other = archive_.Record(sample, ranges_);
+      if (!other) continue;
+      TRY_ASSIGN(const bool is_known, IsKnown(*other, sample));
+      if (!is_known && graphs_.size() < kArchiveGraphsMax) TRY(Add(*other));
+    }
+    return std::move(graphs_);
   }
 
  private:
@@ -122,12 +122,12 @@ class GraphMaker {
   }
 
   /// Symbol i at its own distance from its lower bound, so that no size is mistaken for another.
-  Sizes Sample(int attempt, int64_t base, int64_t step) const {
+  Sizes Sample(int64_t base, int64_t step) const {
     Sizes values;
     for (size_t i = 0; i < ranges_.size(); ++i) {
       const int64_t low = Low(i);
       const int64_t span = ranges_[i].max ? std::min(*ranges_[i].max - low + 1, kSpanMax) : kSpanMax;
-      const int64_t distance = base + step * static_cast<int64_t>(i) + attempt * (base + 2);
+      const int64_t distance = base + step * static_cast<int64_t>(i);
       // A narrow range still gives two samples that differ.
       values.push_back(low + (span > 2 ? distance % span : base > 1 ? span - 1 : 0));
     }
@@ -145,9 +145,8 @@ class GraphMaker {
   }
 
   /// Sizes that the program is for, and are in their ranges: these, or others that are as different from each other.
-  /// Symbol `kept` stays as it is; each open one is another than in `others`.
-  std::optional<Sizes> Near(const Sizes& wanted, std::optional<size_t> kept = std::nullopt,
-                            const Sizes& others = {}) const {
+  /// Symbol `kept` stays as it is.
+  std::optional<Sizes> Near(const Sizes& wanted, std::optional<size_t> kept = std::nullopt) const {
     constexpr uint64_t kTries = 4096, kMoved = 64;
     uint64_t drawn = 1;
     for (uint64_t turn = 0; turn < kTries; ++turn) {
@@ -160,17 +159,152 @@ class GraphMaker {
                                   : low + static_cast<int64_t>((drawn >> 33) % static_cast<uint64_t>(high - low + 1));
         if (i != kept) values[i] = std::clamp(moved, std::min(low, values[i]), std::max(high, values[i]));
       }
-      bool fits = archive_.conditions().Holds(values);
-      for (size_t i = 0; i < others.size(); ++i) {
-        fits &= values[i] != others[i] || ranges_[i].min == ranges_[i].max;
-      }
-      if (fits) return values;
+      if (archive_.conditions().Holds(values)) return values;
     }
     return std::nullopt;
   }
 
-  /// The conditions of the archive over the symbols of the graph.
-  Status NameConditions(ProgramGraph& made) const {
+  /// Larger ones, each size alone, and the smallest, which are ways of their own.
+  std::vector<Sizes> OtherSamples(const Sizes& first) const {
+    std::vector<Sizes> samples;
+    const auto add = [&](const Sizes& wanted, std::optional<size_t> kept = std::nullopt) {
+      const auto sample = Near(wanted, kept);
+      if (sample && std::ranges::find(samples, *sample) == samples.end()) samples.push_back(*sample);
+    };
+    add(Sample(4, 6));
+    add(Sample(7, 3));
+    add(Sample(24, 5));
+    Sizes lowest;
+    for (size_t i = 0; i < ranges_.size(); ++i) lowest.push_back(Low(i));
+    add(lowest);
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      Sizes sample = first;
+      sample[i] = Sample(4, 6)[i];
+      add(sample);
+    }
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      for (int64_t size = 1; size >= ranges_[i].min && ranges_[i].min != ranges_[i].max; --size) {
+        Sizes sample = first;
+        sample[i] = size;
+        add(sample, i);
+      }
+    }
+    Sizes ones = first;
+    for (size_t i = 0; i < ranges_.size(); ++i) ones[i] = ranges_[i].min <= 1 ? std::min<int64_t>(ones[i], 1) : ones[i];
+    if (archive_.conditions().Holds(ones)) add(ones);
+    return samples;
+  }
+
+  /// The template of a recording, or its graph where no size may differ.
+  Status Add(Bytes recording) {
+    Result<compiler::Lifted> lifted = compiler::Lift(recording);
+    if (!lifted && lifted.error().code() != Code::kUnsupported) return std::move(lifted).error();
+    if (!lifted) {
+      why_fixed_ = lifted.error().message();
+      TRY_ASSIGN(Graph graph, compiler::ImportRecording(recording));
+      graphs_.push_back({std::move(graph), {}, {}, {}});
+      return {};
+    }
+    for (const std::string& why : lifted->fixed) why_fixed_ = why_fixed_.empty() ? why : why_fixed_;
+    ProgramGraph made{std::move(lifted->graph), {}, {std::move(lifted->seen)}, lifted->range.ToText()};
+    TRY(NameSymbols(made));
+    graphs_.push_back(std::move(made));
+    return {};
+  }
+
+  /// What a few small sizes leave of a net may be 1, which is a way of its own, or nothing: then larger ones are tried.
+  Status AddFirst(Sizes& first) {
+    const auto added = [this](const Sizes& sample) -> Status {
+      TRY_ASSIGN(const Buffer recording, archive_.Record(sample, ranges_));
+      runs_ = true;
+      graphs_.clear();
+      TRY(Add(recording));
+      return CheckOpen();
+    };
+    Status status = added(first);
+    for (const int64_t base : {int64_t{24}, int64_t{80}}) {
+      const auto larger = status ? std::nullopt : Near(Sample(base, 5));
+      if (!larger || !added(*larger)) continue;
+      first = *larger;
+      status = {};
+    }
+    return status;
+  }
+
+  /// Every size that is open in the archive is open in its first graph.
+  Status CheckOpen() const {
+    for (const ArchiveSymbol& range : ranges_) {
+      if (range.min == range.max || !IsOfInput(range)) continue;
+      const auto is_it = [&](const GraphSymbol& symbol) { return symbol.archive_name == range.name; };
+      if (std::ranges::any_of(graphs_.front().symbols, is_it)) continue;
+      return Error(Code::kUnsupported,
+                   fmt::format("no graph with symbolic sizes is this program: '{}' is fixed by what it does ({}); give "
+                               "it a value: --static {}=N",
+                               range.name, why_fixed_.empty() ? "it is tied to others" : why_fixed_, range.name));
+    }
+    return {};
+  }
+
+  /// torch.export also names bounds of what follows from sizes ("2*s77").
+  bool IsOfInput(const ArchiveSymbol& symbol) const {
+    const auto number = static_cast<uint16_t>(&symbol - ranges_.data());
+    return std::ranges::any_of(archive_.inputs(), [&](const client::ArchiveInput& input) {
+      return std::ranges::any_of(input.sizes, [&](const guards::Dim& size) { return size.Uses(number); });
+    });
+  }
+
+  // -- of two runs --------------------------------------------------------------------------------------
+
+  /// The template that two runs have in common, where an operator has no rule for sizes: all sizes of the program are
+  /// polynomials, which few runs tell. False: none is.
+  Result<bool> Unify() {
+    const auto first = Near(Sample(24, 5)), second = Near(Sample(33, 7));
+    if (!first || !second) return false;
+    TRY_ASSIGN(const Graph one, Import(*first));
+    TRY_ASSIGN(const Graph other, Import(*second));
+    Result<Graph> both = compiler::Unify(one, other);
+    if (!both) return false;
+    ProgramGraph made{*std::move(both), {}, {}, {}};
+    TRY(NameSymbols(made));
+    for (const Graph* run : {&one, &other}) {
+      TRY_ASSIGN(Sizes values, compiler::SymbolsOf(made.graph, *run));
+      made.proven.push_back(std::move(values));
+    }
+    TRY_ASSIGN(made.range, RangeOf(made));
+    graphs_.clear();
+    graphs_.push_back(std::move(made));
+    if (!CheckOpen()) return false;
+    std::vector<Sizes> samples{Sample(4, 6), Sample(61, 3), Sample(90, 2)};
+    samples.emplace_back();
+    for (size_t i = 0; i < ranges_.size(); ++i) samples.back().push_back(Low(i));
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      samples.push_back(*first);
+      samples.back()[i] = (*second)[i];
+    }
+    for (const Sizes& wanted : samples) {
+      const auto sample = Near(wanted);
+      const Result<Buffer> recording = sample ? archive_.Record(*sample) : Result<Buffer>(Buffer());
+      // Where the program does not run at so small a size, no call is served.
+      if (!sample || (!recording && recording.error().code() == Code::kInvalid)) continue;
+      TRY(recording);
+      const Result<bool> is_known = IsKnown(*recording, *sample);
+      if (!is_known || !*is_known) return false;
+    }
+    return true;
+  }
+
+  Result<Graph> Import(const Sizes& values) {
+    TRY_ASSIGN(const Buffer recording, archive_.Record(values));
+    return compiler::ImportRecording(recording);
+  }
+
+  /// The bounds of its symbols, and the conditions of the archive over them.
+  Result<std::string> RangeOf(const ProgramGraph& made) const {
+    std::string text;
+    for (size_t i = 0; i < made.symbols.size(); ++i) {
+      text += fmt::format("{}s{} >= {}", text.empty() ? "" : " and ", i, made.symbols[i].min);
+      if (made.symbols[i].max) text += fmt::format(" and s{} <= {}", i, *made.symbols[i].max);
+    }
     std::vector<guards::Dim> by(ranges_.size());
     for (size_t i = 0; i < ranges_.size(); ++i) {
       const ArchiveSymbol& range = ranges_[i];
@@ -189,13 +323,8 @@ class GraphMaker {
     }
     TRY_ASSIGN(const guards::GuardSet conditions,
                archive_.conditions().Substitute(by, [](const guards::Property&) { return guards::Dim(); }));
-    made.conditions = conditions.ToText();
-    return {};
-  }
-
-  Result<Graph> Import(const Sizes& values) {
-    TRY_ASSIGN(const Buffer recording, archive_.Record(values, IsOpen()));
-    return compiler::ImportRecording(recording);
+    const std::string others = conditions.ToText();
+    return others.empty() ? text : text + (text.empty() ? "" : " and ") + others;
   }
 
   Status NameSymbols(ProgramGraph& made) const {
@@ -207,56 +336,37 @@ class GraphMaker {
       if (!symbol) {
         return Error(Code::kUnsupported, fmt::format("size {} comes before the size it follows from", place));
       }
-      made.symbols.push_back({ranges_[*symbol].name, place, ranges_[*symbol].min, ranges_[*symbol].max});
+      const ArchiveSymbol& range = ranges_[*symbol];
+      made.symbols.push_back({range.name, place, std::max<int64_t>(range.min, 2), range.max});
     }
     return {};
   }
 
-  /// Runs at the smallest sizes, at each size alone, and at others; a run that differs at sizes below
-  /// 2 narrows the range, any other refutes the template.
-  Result<bool> Check(ProgramGraph& made, const Sizes& first, const Sizes& second, std::string& why) {
-    std::vector<Sizes> samples{Sample(0, 7, 3), Sample(1, 11, 5)};
-    samples.emplace_back();
-    for (size_t i = 0; i < ranges_.size(); ++i) samples.back().push_back(Low(i));
-    for (size_t i = 0; i < ranges_.size() && ranges_.size() > 1; ++i) {
-      samples.push_back(first);
-      samples.back()[i] = second[i];
-    }
-    for (const Sizes& wanted : samples) {
-      const auto sample = Near(wanted);
-      if (!sample) continue;
-      TRY_ASSIGN(const bool same, IsInstance(made, *sample));
-      if (same) continue;
-      why = fmt::format("runs at sizes {} do not fit those at others", TextOf(*sample));
-      return false;
-    }
-    return CheckSmall(made, first);
-  }
-
-  Result<bool> CheckSmall(ProgramGraph& made, const Sizes& first) {
-    for (GraphSymbol& symbol : made.symbols) {
-      TRY_ASSIGN(const size_t index, FindSymbol(archive_, symbol.archive_name));
-      for (int64_t size = 1; size >= symbol.min; --size) {
-        Sizes wanted = first;
-        wanted[index] = size;
-        const auto sample = Near(wanted, index);
-        const Result<bool> same = sample ? IsInstance(made, *sample) : Result<bool>(false);
-        if (same && *same) continue;
-        symbol.min = size + 1;
-        break;
+  /// Whether a graph that is there serves these sizes. One that does has to be what was recorded.
+  Result<bool> IsKnown(Bytes recording, const Sizes& sample) const {
+    TRY_ASSIGN(const Graph exact, compiler::ImportRecording(recording));
+    for (const ProgramGraph& made : graphs_) {
+      Sizes values;
+      for (const compiler::SymbolSource& source : made.graph.symbols) {
+        values.push_back(archive_.inputs()[source.input].sizes.at(source.dim).Eval(sample));
       }
+      TRY_ASSIGN(const guards::GuardSet range, guards::GuardSet::Parse(made.Range()));
+      if (!range.Holds(values)) continue;
+      Graph instance = compiler::Instantiate(made.graph, values);
+      // What is not a symbol is a number that the range does not speak of.
+      bool same_sizes = true;
+      for (size_t i = 0; i < archive_.inputs().size(); ++i) {
+        same_sizes =
+            same_sizes && instance.type(instance.inputs[i].value).sizes == exact.type(exact.inputs[i].value).sizes;
+      }
+      if (!same_sizes) continue;
+      if (ComparableText(std::move(instance)) == ComparableText(exact)) return true;
+      return Error(Code::kUnsupported,
+                   fmt::format("no graph with symbolic sizes is this program: runs at sizes {} do not fit those at "
+                               "others; give sizes with --static",
+                               TextOf(sample)));
     }
-    return true;
-  }
-
-  Result<bool> IsInstance(ProgramGraph& made, const Sizes& sample) {
-    TRY_ASSIGN(const Graph run, Import(sample));
-    TRY_ASSIGN(Sizes values, compiler::SymbolsOf(made.graph, run));
-    if (compiler::GraphDigest(compiler::Instantiate(made.graph, values)) != compiler::GraphDigest(run)) return false;
-    if (std::find(made.proven.begin(), made.proven.end(), values) == made.proven.end()) {
-      made.proven.push_back(std::move(values));
-    }
-    return true;
+    return false;
   }
 
   std::string TextOf(const Sizes& sample) const {
@@ -269,9 +379,24 @@ class GraphMaker {
 
   client::ExportArchive& archive_;
   std::vector<ArchiveSymbol> ranges_;
+  std::vector<ProgramGraph> graphs_;
+  bool runs_ = false;  ///< at open sizes
+  std::string why_fixed_;
 };
 
 }  // namespace
+
+std::string ComparableText(Graph graph) {
+  for (compiler::ValueId id = 0; id < graph.value_count(); ++id) {
+    compiler::Type& type = graph.value(id).type;
+    const auto is_zero = [](const guards::Dim& size) { return size == guards::Dim(0); };
+    const bool is_empty = std::any_of(type.sizes.begin(), type.sizes.end(), is_zero);
+    for (size_t d = 0; d < type.rank(); ++d) {
+      if (is_empty || type.sizes[d].is_one()) type.strides[d] = guards::Dim(0);
+    }
+  }
+  return compiler::Print(graph);
+}
 
 Result<SizeChoice> SizeChoice::Parse(const std::string& text) {
   const auto bad = [&text] {
@@ -302,18 +427,8 @@ Result<SizeChoice> SizeChoice::Parse(const std::string& text) {
   return choice;
 }
 
-std::string ProgramGraph::Range() const {
-  if (!range.empty()) return range;
-  std::string text;
-  for (size_t i = 0; i < symbols.size(); ++i) {
-    text += fmt::format("{}s{} >= {}", text.empty() ? "" : " and ", i, symbols[i].min);
-    if (symbols[i].max) text += fmt::format(" and s{} <= {}", i, *symbols[i].max);
-  }
-  if (!conditions.empty()) text += (text.empty() ? "" : " and ") + conditions;
-  return text;
-}
-
-Result<ProgramGraph> MakeProgramGraph(client::ExportArchive& archive, const std::vector<SizeChoice>& choices) {
+Result<std::vector<ProgramGraph>> MakeProgramGraph(client::ExportArchive& archive,
+                                                   const std::vector<SizeChoice>& choices) {
   GraphMaker maker(archive);
   for (const SizeChoice& choice : choices) TRY(maker.Choose(choice));
   return maker.Make();

@@ -35,16 +35,19 @@ struct ProgramGraph {
   compiler::Graph graph;
   std::vector<GraphSymbol> symbols;           ///< of the graph, in order
   std::vector<std::vector<int64_t>> proven;   ///< symbol values of the runs that equalled the graph
-  std::string range;                          ///< of a template that says so itself
-  std::string conditions;                     ///< what sizes have to hold beside the bounds of `symbols`
-  /// "s0 >= 2 and s0 <= 64"; empty for an exact graph.
-  std::string Range() const;
+  std::string range;                          ///< "s0 >= 2 and s0 <= 64"; empty for an exact graph
+  const std::string& Range() const { return range; }
 };
 
-/// Runs the archive at several sizes and unifies the recordings. The sizes are torch.export's to
-/// prove; that the template is the program is checked by further runs, among them the smallest.
-/// kInvalid: a choice that names no size or leaves its range; kUnsupported: no template fits, with
-/// the node where the runs part and what to do.
-Result<ProgramGraph> MakeProgramGraph(client::ExportArchive& archive, const std::vector<SizeChoice>& choices);
+/// The graph, without strides that address nothing, of dims of size 1 and of tensors without elements: a template has
+/// those that it has seen.
+std::string ComparableText(compiler::Graph graph);
+
+/// Runs the archive at several sizes, which the recordings follow. The first graph is a template of all open sizes; a
+/// run that no graph is for makes another one, and one that differs from the graph that is for it refutes it.
+/// kInvalid: a choice that names no size or leaves its range; kUnsupported: no template is the program, with what to
+/// do.
+Result<std::vector<ProgramGraph>> MakeProgramGraph(client::ExportArchive& archive,
+                                                   const std::vector<SizeChoice>& choices);
 
 }  // namespace ingot::tools

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random tensor programs (tests/fuzz/tensors) as archives of torch.export: compiled by `ingot compile` with open sizes, loaded, called, and held against
 eager. Conditions, loops, scans and maps among them have no rule, and have to be refused by name. Programs whose sizes choose a way (a branch of Python's)
-have to be eager's wherever they are served, and those whose buffers share memory in every call.
+have to be eager's wherever they are served, and those whose buffers share memory in every call. So have programs that compute with sizes, at sizes far from those
+that a compiler runs them at.
 
 usage: tests/fuzz/archives [SECONDS] [--seed N] [--programs N] [--build DIR]
 """
@@ -156,6 +157,39 @@ def ways(seed: int, batch: Batch, folder: pathlib.Path) -> "tuple[int, int]":
     return served, len(sizes)
 
 
+class Numbers(torch.nn.Module):
+    """What sizes make, by numbers that are larger than the sizes a compiler runs, is an operand, a size, or a padding."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        r = random.Random(seed)
+        size, by = r.choice(("n", "(n + 1)", "2 * n", "(-n)", "(n - 40)")), r.choice((3, 8, 32, 50, 64, 128, 200))
+        number = r.choice((f"{size} // {by}", f"{size} % {by}", f"torch.sym_min({size}, {by})", f"torch.sym_max({size}, {by})", f"({size} + {by - 1}) // {by} * {by}"))
+        use = r.choice(("x * {}", "torch.nn.functional.pad(x, (0, 0, 0, torch.sym_max({}, 0)))", "x.new_ones(torch.sym_max({}, 0) + 2) * x.sum()",
+                        "torch.arange(torch.sym_max({}, 0) + 2) + x.sum()", "x[:torch.sym_max({}, 0)] * 2"))
+        self.text = use.format(number)
+
+    def forward(self, x: torch.Tensor) -> typing.Any:
+        return eval(self.text, {"x": x, "n": x.shape[0], "torch": torch})
+
+
+def numbers(seed: int, batch: Batch, folder: pathlib.Path) -> "tuple[int, int]":
+    """How many calls were served, of how many."""
+    module, served = Numbers(seed), 0
+    sizes = (2, 3, 5, 9, 31, 33, 41, 49, 51, 63, 65, 127, 129, 199, 201, 260, 400)
+    with torch.no_grad():
+        loaded = compiled(module, [torch.randn(random.Random(seed).choice((5, 70)), 3)], batch, folder)
+        for size in sizes:
+            x = torch.randn(size, 3)
+            try:
+                found = loaded(x)
+            except ingot.Invalid:
+                continue
+            served += 1
+            torch.testing.assert_close(found, module(x), rtol=1e-3, atol=1e-3, msg=f"{module.text} at {size}")
+    return served, len(sizes)
+
+
 def run(first: int, until: float, most: int, build: str) -> "collections.Counter[str]":
     counts: "collections.Counter[str]" = collections.Counter()
     batch = Batch(pathlib.Path(build) / "tests" / "onnx" / "onnx_compile_batch")
@@ -169,8 +203,8 @@ def run(first: int, until: float, most: int, build: str) -> "collections.Counter
                     with torch.no_grad():
                         compiled(module, args, batch, pathlib.Path(folder))
                     raise AssertionError(f"{which} has a file")
-                if seed % 5 == 3:
-                    served, calls = ways(seed, batch, pathlib.Path(folder))
+                if seed % 5 in (1, 3):
+                    served, calls = (ways if seed % 5 == 3 else numbers)(seed, batch, pathlib.Path(folder))
                     counts.update({"programs": 1, "calls": calls, "served": served})
                     continue
                 drawn = generate.make(seed)

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/onnx/sizes.h"
+#include "client/archive/followed_sizes.h"
 
 #include <algorithm>
 
 #include "base/floored.h"
-#include "client/onnx/node_error.h"
 
-namespace ingot::onnx {
+namespace ingot::client {
 namespace {
 
 using Op = proto::SizeOp;
 using Relation = proto::SizeRelation;
 
 Int Combined(Op op, const Int& a, const Int& b, bool overflows, int64_t value) {
-  if (overflows) Reject("an integer beyond 64 bits");
+  if (overflows) throw SizeError("an integer beyond 64 bits");
   Sizes* const sizes = a.is_number() ? b.sizes() : a.sizes();
   return sizes == nullptr ? Int(value) : sizes->Combine(op, a, b, value);
 }
@@ -63,11 +62,11 @@ bool operator<(const Int& a, const Int& b) {
 }
 
 Int FloorDiv(const Int& a, const Int& b) {
-  if (b <= Int(0)) Reject("a size divided by a number that is not positive");
+  if (b <= Int(0)) throw SizeError("a size divided by a number that is not positive");
   return Combined(Op::FloorDiv, a, b, false, ingot::FloorDiv(a.seen(), b.seen()));
 }
 Int Mod(const Int& a, const Int& b) {
-  if (b <= Int(0)) Reject("the remainder of a size by a number that is not positive");
+  if (b <= Int(0)) throw SizeError("the remainder of a size by a number that is not positive");
   return Combined(Op::Mod, a, b, false, FloorMod(a.seen(), b.seen()));
 }
 Int TruncDiv(const Int& a, const Int& b) {
@@ -77,6 +76,7 @@ Int TruncDiv(const Int& a, const Int& b) {
 Int Least(const Int& a, const Int& b) { return b < a ? b : a; }
 Int Largest(const Int& a, const Int& b) { return a < b ? b : a; }
 Int Maximum(const Int& a, const Int& b) { return Combined(Op::Max, a, b, false, std::max(a.seen(), b.seen())); }
+Int Minimum(const Int& a, const Int& b) { return Combined(Op::Min, a, b, false, std::min(a.seen(), b.seen())); }
 
 uint32_t Sizes::Add(Op op, int64_t a, int64_t b) {
   const auto [at, fresh] = known_.emplace(std::tuple(op, a, b), static_cast<uint32_t>(notes_.exprs.size()));
@@ -99,8 +99,8 @@ void Sizes::Note(Relation relation, const Int& a, const Int& b) {
   if (noted_.emplace(relation, first, second).second) notes_.guards.push_back({relation, first, second, where_});
 }
 
-void Sizes::Explain(const client::IntLog::Entry& entry, const Int& value) {
+void Sizes::Explain(const IntLog::Entry& entry, const Int& value) {
   if (!value.is_number()) notes_.ints.emplace_back(entry.step, entry.arg, entry.index, value.term());
 }
 
-}  // namespace ingot::onnx
+}  // namespace ingot::client
