@@ -39,8 +39,19 @@ at::Tensor Saturated(NodeCall& n, const at::Tensor& x, at::ScalarType dtype) {
   return n.To(n.Call("aten::clamp", {wide, -most, most}), dtype);
 }
 
+namespace {
+
+/// Floats that do not hold every level of an integer type, nor every difference of two: what is added to levels is
+/// added as f32, which holds those of 16 bits.
+bool IsNarrow(at::ScalarType dtype) { return dtype == at::kHalf || dtype == at::kBFloat16; }
+
+}  // namespace
+
 at::Tensor Dequantized(NodeCall& n, const at::Tensor& x, const at::Tensor& scale, const std::optional<at::Tensor>& zero,
                        int64_t axis, int64_t block) {
+  if (at::isIntegralType(x.scalar_type(), false) && x.element_size() > 1 && IsNarrow(scale.scalar_type())) {
+    return n.To(Dequantized(n, x, n.To(scale, at::kFloat), zero, axis, block), scale.scalar_type());
+  }
   if (block > 0 && scale.dim() == x.dim()) {
     axis = NodeCall::Axis(axis, x.dim());
     // Whole blocks are a dim of their own, which a product with such a weight reads as it is.
@@ -73,7 +84,8 @@ at::Tensor Quantized(NodeCall& n, const at::Tensor& x, const at::Tensor& scale, 
   if (zero) dtype = zero->scalar_type();
   const auto [low, high] = BoundsOf(dtype);
   at::Tensor y = n.Call("aten::round", {n.Div(n.To(x, scale.scalar_type()), Spread(n, scale, x, axis, block))});
-  if (zero) y = n.Add(y, n.To(Spread(n, *zero, x, axis, block), scale.scalar_type()));
+  if (IsNarrow(scale.scalar_type())) y = n.To(y, at::kFloat);
+  if (zero) y = n.Add(y, n.To(Spread(n, *zero, x, axis, block), y.scalar_type()));
   return n.To(n.Call("aten::clamp", {y, low, high}), dtype);
 }
 

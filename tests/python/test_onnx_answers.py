@@ -338,6 +338,20 @@ def test_divisions_are_as_precise_as_a_node_says(tmp_path):
     assert found.tolist() == (x / scale.float()).round().tolist()
 
 
+@pytest.mark.parametrize("scale", (torch.float16, torch.float32))
+def test_levels_of_16_bits_are_not_those_of_their_scale(tmp_path, scale):
+    """float16 holds neither every level nor 32767, which would become -32768."""
+    one, zero = torch.tensor(1.0).to(scale), torch.tensor(3001, dtype=torch.int16)
+    x = torch.tensor([100.0, -100.0, 33024.0, -36096.0, 0.5, 1.5]).to(scale)
+    found = answer(tmp_path, "QuantizeLinear", [x, one, zero], (1, 2), 21)
+    assert found.tolist() == [3101, 2901, 32767, -32768, 3001, 3003]
+    levels = torch.tensor([3001, 3000, 2999, 32767, -32768], dtype=torch.int16)
+    found = answer(tmp_path, "DequantizeLinear", [levels, torch.tensor(0.5).to(scale), torch.tensor(3000, dtype=torch.int16)], (1, 2), 21)
+    same(found, ((levels.int() - 3000) * 0.5).to(scale))
+    sums = torch.tensor([100_000, -3], dtype=torch.int32)  # what a product of levels is, with a bias
+    same(answer(tmp_path, "DequantizeLinear", [sums, torch.tensor(0.125).to(scale)], (1,), 21), (sums * 0.125).to(scale))
+
+
 def test_what_ends_as_no_number_is_refused_by_name(tmp_path):
     model = Model()
     model.input("a", 2, 2, dtype=torch.int32)

@@ -255,6 +255,19 @@ def levels(d: Drawn, shape: "tuple[int, ...]", dtype: str) -> str:
     return d.input(shape, dtype, "between", np.iinfo(dtype).min, np.iinfo(dtype).max)
 
 
+def wide_levels(d: Drawn) -> None:
+    """Levels of 16 bits by scales of 16 bits, which hold neither all of them nor their differences; quotients are exact."""
+    shape, dtype = d.sizes(1), d.choice(("int16", "int16", "int8", "uint8"))
+    scale = d.constant(d.choice((0.5, 1, 2)), "float16")
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    zero = [d.constant(d.random.randint(low, high), dtype)] if d.chance(0.7) or dtype == "int8" else []
+    if d.chance(0.5):
+        kind = {} if zero else {"output_dtype": 5 if dtype == "int16" else 2}
+        d.give(d.node("QuantizeLinear", d.input(shape, "float16", "between", -60000, 60000), scale, *zero, **kind))
+    else:
+        d.give(d.node("DequantizeLinear", d.input(shape, dtype, "between", low, high), scale, *zero))
+
+
 def quantize(d: Drawn) -> None:
     shape, dtype = d.sizes(1), d.choice(("uint8", "int8"))
     axis, size = d.random.randrange(len(shape)), ()
@@ -351,6 +364,7 @@ TABLE: "list[tuple[str, int, Generator]]" = [
     ("BatchNormalization", 15, batch_norm), ("InstanceNormalization", 13, instance_norm), ("GroupNormalization", 18, group_norm),
     ("LayerNormalization", 17, layer_norm), ("RMSNormalization", 23, rms_norm), ("LpNormalization", 13, lp_norm), ("LRN", 13, lrn),
     ("MeanVarianceNormalization", 13, mean_variance),
-    ("QuantizeLinear", 13, quantize), ("DynamicQuantizeLinear", 13, dynamic_quantize), ("MatMulInteger", 13, matmul_integer), ("QLinearMatMul", 13, qlinear_matmul),
+    ("QuantizeLinear", 13, quantize), ("QuantizeLinear", 21, wide_levels),
+    ("DynamicQuantizeLinear", 13, dynamic_quantize), ("MatMulInteger", 13, matmul_integer), ("QLinearMatMul", 13, qlinear_matmul),
     ("Attention", 23, attention), ("Attention", 23, attention), ("RotaryEmbedding", 23, rotary), ("LSTM", 14, recurrent),
 ]
