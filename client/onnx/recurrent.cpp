@@ -64,8 +64,8 @@ Layer LayerOf(NodeCall& n, const Cell& cell) {
   const at::Tensor x = n.In(0), w = n.In(1), r = n.In(2);
   if (x.dim() != 3 || w.dim() != 3 || r.dim() != 3 || w.size(0) != layer.directions || r.size(0) != layer.directions ||
       hidden < 1 || hidden > 1 << 20 || w.size(1) != gates * hidden || r.size(1) != gates * hidden ||
-      r.size(2) != hidden) {
-    Reject("weights that do not fit each other");
+      r.size(2) != hidden || !(n.SizeOf(x, 2) == Int(w.size(2)))) {
+    Reject("weights that do not fit each other, or the input");
   }
   layer.has_biases = n.Has(3);
   if (layer.has_biases &&
@@ -94,7 +94,16 @@ Layer LayerOf(NodeCall& n, const Cell& cell) {
 
 at::Tensor StateOf(NodeCall& n, const Layer& layer, size_t i) {
   if (!n.Has(i)) return n.Call("aten::full", {layer.state_sizes, 0.0, layer.x.scalar_type()});
-  return layer.is_batch_first ? n.Call("aten::transpose.int", {n.In(i), 0, 1}) : n.In(i);
+  at::Tensor state = n.In(i);
+  if (state.dim() != 3) Reject(fmt::format("a state of {} dims instead of 3", state.dim()));
+  if (layer.is_batch_first) state = n.Call("aten::transpose.int", {state, 0, 1});
+  // PyTorch's layers read beyond a state that is smaller, and leave a part of one that is larger.
+  for (int64_t d = 0; d < 3; ++d) {
+    if (!(n.SizeOf(state, d) == layer.state_sizes[static_cast<size_t>(d)])) {
+      Reject("a state of other sizes than directions, batch and hidden_size");
+    }
+  }
+  return state;
 }
 
 /// The outputs as ONNX has them: directions are a dim of their own.

@@ -383,3 +383,19 @@ def test_remainders_have_the_sign_of_the_divisor(tmp_path):
     _, loaded = compiled(model, tmp_path)
     for n in (4, 7, 9):
         assert [v.tolist() for v in loaded(torch.zeros(n)).values()] == [[n % -3], [-n % 3]]
+
+
+# -- what a file says otherwise than the operators here ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", ((3, 2, 4), (1, 2, 4), (2, 1, 4), (2, 2, 3), ("n", 2, 4)), ids=str)
+def test_states_of_other_sizes_are_refused(tmp_path, sizes):
+    """PyTorch's layers read beyond a state that is smaller."""
+    model = Model()
+    model.input("x", 5, 2, 3)
+    model.input("h", *sizes)
+    model.input("c", 2, 2, 4)
+    weights = [model.constant("w", torch.randn(2, 16, 3)), model.constant("r", torch.randn(2, 16, 4))]
+    model.output(model.node("LSTM", "x", *weights, "", "", "h", "c", hidden_size=4, direction="bidirectional"))
+    said = refusal(model, tmp_path)
+    assert ("a state of other sizes" in said or "is open in the model, but fixed by its nodes" in said) and "internal" not in said, said
