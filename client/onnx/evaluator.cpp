@@ -155,6 +155,8 @@ void Evaluator::RunGraph(const Graph& graph) {
 }
 
 void Evaluator::RunNode(const Node& node) {
+  // Whether one that is called as an operator stands in its place is told in two ways.
+  if (model_.functions.contains({node.domain, node.op})) Refuse("a function of the model itself");
   const Operator* const op = FindOperator(node.domain, node.op);
   if (op == nullptr) {
     Refuse(

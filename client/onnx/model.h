@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -54,6 +56,7 @@ struct Graph {
 struct Model : Graph {
   std::string producer;                  ///< for messages: "pytorch 2.13.0"
   std::map<std::string, int64_t> opsets;  ///< by domain; "" is ONNX's own
+  std::set<std::pair<std::string, std::string>> functions;  ///< of its own: domain and name
 };
 
 /// Reads a model (.onnx) with its external data, which is memory-mapped.

@@ -28,6 +28,7 @@ class Reader {
     Model model;
     model.producer = fields_.producer;
     model.opsets = fields_.opsets;
+    model.functions = fields_.functions;
     TRY(ReadGraph(fields_, model));
     return model;
   }
@@ -65,6 +66,9 @@ class Reader {
 
   Result<Node> ReadNode(wire::NodeFields& node) {
     Node read{node.name, node.op, node.domain, std::move(node.inputs), std::move(node.outputs), {}};
+    if (!node.overload.empty()) {
+      return Error(Code::kUnsupported, fmt::format("node '{}' ({}) calls a function's overload", node.name, node.op));
+    }
     for (wire::AttributeFields& attribute : node.attributes) {
       Attribute made{std::move(attribute), {}};
       const auto label = [&] { return fmt::format("node '{}' ({}), attribute '{}'", node.name, node.op, made.name); };

@@ -54,7 +54,7 @@ Kind KindOf(const message::Attribute& attribute) {
 void ReadGraph(const message::Graph& graph, GraphFields& read);
 
 NodeFields ReadNode(const message::Node& node) {
-  NodeFields read{node.name(), node.op_type(), DomainOf(node.domain()), {}, {}, {}};
+  NodeFields read{node.name(), node.op_type(), DomainOf(node.domain()), {}, {}, {}, node.overload()};
   read.inputs.assign(node.input().begin(), node.input().end());
   read.outputs.assign(node.output().begin(), node.output().end());
   for (const message::Attribute& attribute : node.attribute()) {
@@ -112,7 +112,15 @@ Result<ModelFields> Parse(Bytes bytes) {
   }
   ModelFields read;
   read.producer = model->producer_name() + (model->producer_version().empty() ? "" : " ") + model->producer_version();
-  for (const message::OperatorSet& set : model->opset_import()) read.opsets[DomainOf(set.domain())] = set.version();
+  for (const message::OperatorSet& set : model->opset_import()) {
+    const auto [known, fresh] = read.opsets.emplace(DomainOf(set.domain()), set.version());
+    if (!fresh && known->second != set.version()) {
+      return Error(Code::kCorrupt, "no ONNX model: it names two versions of one set of operators");
+    }
+  }
+  for (const message::Function& function : model->functions()) {
+    read.functions.emplace(DomainOf(function.domain()), function.name());
+  }
   ReadGraph(model->graph(), read);
   read.message = std::move(model);
   return read;

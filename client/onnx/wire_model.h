@@ -5,8 +5,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -51,6 +53,7 @@ struct NodeFields {
   std::string name, op, domain;
   std::vector<std::string> inputs, outputs;
   std::vector<AttributeFields> attributes;
+  std::string overload;  ///< of a function
 };
 
 /// A size of an input: a number, a name that other inputs may share, or neither.
@@ -76,6 +79,7 @@ struct GraphFields {
 struct ModelFields : GraphFields {
   std::string producer;
   std::map<std::string, int64_t> opsets;  ///< by domain; "" is ONNX's own
+  std::set<std::pair<std::string, std::string>> functions;  ///< domain and name
   std::shared_ptr<const void> message;  ///< keeps what the views show
 };
 

@@ -52,7 +52,7 @@ class Model:
     """Collects the parts of one model; sizes of inputs are numbers, names, or None."""
 
     def __init__(self, opset: int = 17) -> None:
-        self.opset, self.graph, self.count = opset, b"", 0
+        self.opset, self.graph, self.count, self.rest = opset, b"", 0, b""
 
     def input(self, name: str, *sizes: "int | str | None", dtype: torch.dtype = torch.float32) -> str:
         dims = b"".join(block(1, varint(1, s) if isinstance(s, int) else block(2, s) if s else b"") for s in sizes)
@@ -85,10 +85,14 @@ class Model:
         self.graph += block(1, text)
         return names[0] if outputs == 1 else names
 
+    def function(self, domain: str, name: str) -> None:
+        """One of the model's own, which gives what it takes."""
+        self.rest += block(25, block(1, name) + block(4, "a") + block(5, "a") + block(10, domain))
+
     def output(self, *names: str) -> None:
         for name in names:
             self.graph += block(12, block(1, name))
 
     def save(self, path) -> str:
-        path.write_bytes(varint(1, 8) + block(2, "test") + block(7, self.graph) + block(8, varint(2, self.opset)))
+        path.write_bytes(varint(1, 8) + block(2, "test") + block(7, self.graph) + block(8, varint(2, self.opset)) + self.rest)
         return str(path)

@@ -388,6 +388,17 @@ def test_remainders_have_the_sign_of_the_divisor(tmp_path):
 # -- what a file says otherwise than the operators here ----------------------------------------------------------------
 
 
+@pytest.mark.parametrize("domain, op", (("com.microsoft", "Gelu"), ("", "Relu")))
+def test_functions_that_are_called_as_operators_are_refused(tmp_path, domain, op):
+    model = Model()
+    model.input("x", 3)
+    model.output(model.node(op, "x", domain=domain))
+    compiled(model, tmp_path)
+    (tmp_path / "model.ingot").unlink()
+    model.function(domain, op)
+    assert "a function of the model itself" in refusal(model, tmp_path)
+
+
 @pytest.mark.parametrize("sizes", ((3, 2, 4), (1, 2, 4), (2, 1, 4), (2, 2, 3), ("n", 2, 4)), ids=str)
 def test_states_of_other_sizes_are_refused(tmp_path, sizes):
     """PyTorch's layers read beyond a state that is smaller."""
