@@ -148,7 +148,7 @@ constexpr Operator kTable[] = {
     {"GatherElements", 11, GatherElements, Moves},
     {"GatherND", 11, GatherNd},
     {"GridSample", 16, GridSample},
-    {"OneHot", 9, OneHot},
+    {"OneHot", 11, OneHot},  // Before, an index below 0 was none.
     {"ScatterElements", 11, ScatterElements},
     {"ScatterND", 11, ScatterNd},
 };

@@ -152,6 +152,8 @@ Results ConvTranspose(NodeCall& n) {
     const Int size = n.SizeOf(x, static_cast<int64_t>(d) + 2);
     const bool is_same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
     if (shape || is_same) {
+      // Before 11 the text gave the odd one to the other side, and SAME meant the size of the input.
+      if (n.opset() < 11) Refuse("a padding that follows from the result's size, before opset 11");
       if (shape && shape->size() != rank) Reject("'output_shape' of another number of dims");
       const Int whole = (size - Int(1)) * Int(strides[d]) + Int(extra[d] + (kernel[d] - 1) * dilations[d] + 1);
       const Int all = whole - (shape ? Int((*shape)[d]) : size * Int(strides[d]));

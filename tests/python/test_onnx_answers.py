@@ -388,6 +388,18 @@ def test_remainders_have_the_sign_of_the_divisor(tmp_path):
 # -- what a file says otherwise than the operators here ----------------------------------------------------------------
 
 
+@pytest.mark.parametrize("op, since", (("OneHot", 9), ("OneHot", 10), ("ConvTranspose", 10)))
+def test_older_texts_that_mean_something_else_are_refused(tmp_path, op, since):
+    model = Model(since)
+    if op == "OneHot":  # an index below 0 was none
+        model.input("x", 3, dtype=torch.int64)
+        model.output(model.node(op, "x", model.ints(4), model.constant("v", torch.tensor([0.0, 1.0]))))
+    else:  # the odd one of a padding came to the other side
+        model.input("x", 1, 1, 4)
+        model.output(model.node(op, "x", model.constant("w", torch.ones(1, 1, 3)), output_shape=[8], strides=[2]))
+    assert "opset" in refusal(model, tmp_path)
+
+
 @pytest.mark.parametrize("domain, op", (("com.microsoft", "Gelu"), ("", "Relu")))
 def test_functions_that_are_called_as_operators_are_refused(tmp_path, domain, op):
     model = Model()
