@@ -248,8 +248,13 @@ Results BitShift(NodeCall& n) {
 
 Results Clip(NodeCall& n) {
   at::Tensor x = n.In(0);
-  if (n.Has(1)) x = n.Call("aten::maximum", {x, n.In(1)});
-  if (n.Has(2)) x = n.Call("aten::minimum", {x, n.In(2)});
+  // A bound is one number; written as a list of one it gives x no dim.
+  const auto bound = [&](size_t i) {
+    if (n.In(i).numel() != 1) Reject(fmt::format("a bound of {} numbers", n.In(i).numel()));
+    return n.In(i).dim() == 0 ? n.In(i) : n.Reshape(n.In(i), {});
+  };
+  if (n.Has(1)) x = n.Call("aten::maximum", {x, bound(1)});
+  if (n.Has(2)) x = n.Call("aten::minimum", {x, bound(2)});
   return {x};
 }
 

@@ -422,3 +422,8 @@ def test_states_of_other_sizes_are_refused(tmp_path, sizes):
     model.output(model.node("LSTM", "x", *weights, "", "", "h", "c", hidden_size=4, direction="bidirectional"))
     said = refusal(model, tmp_path)
     assert ("a state of other sizes" in said or "is open in the model, but fixed by its nodes" in said) and "internal" not in said, said
+
+
+def test_a_bound_that_is_a_list_of_one_gives_no_dim(tmp_path):
+    found = answer(tmp_path, "Clip", [torch.tensor(3.0), torch.tensor([0.0]), torch.tensor([1.0])], (1, 2))
+    assert found.shape == () and found == 1

@@ -33,6 +33,10 @@ class Seen:
         made = [n for n in self.case.drawn.nodes if name in n.output and n.op_type == "Constant"]
         return [v for n in made for v in n.attribute[0].ints]
 
+    def halves(self, i: int) -> bool:
+        value = self.case.drawn.constants.get(self.node.input[i])
+        return value is not None and value.dtype.kind == "f" and bool((abs(value) == 0.5).any())
+
     def has(self, i: int) -> bool:
         return i < len(self.node.input) and bool(self.node.input[i])
 
@@ -77,10 +81,14 @@ DISPUTES = [
     Dispute(BOTH, ("Resize",), lambda s: s.has(2), "sizes and positions by a factor are those of PyTorch"),
     Dispute(REFERENCE, ("Resize",), lambda s: s["mode"] == "nearest", "positions in f64, where PyTorch has f32"),
     Dispute(BOTH, ("AffineGrid",), lambda s: bool(s["align_corners"]) and 1 in s.sizes(1), "the middle of a dim of size 1 is 0, as in PyTorch"),
+    Dispute(BOTH, ("Pow",), lambda s: s.halves(1), "by a half is PyTorch's root: NaN of minus infinity, and a zero keeps its sign"),
+    Dispute(REFERENCE, ("HardSwish",), lambda s: True, "a sixth is the f32 next to it"),
     Dispute(RUNTIME, ("Clip",), Seen.special, "infinities are cut where there is no bound"),
     Dispute(RUNTIME, ("DynamicQuantizeLinear",), lambda s: True, "the scale of zeros is 1"),
     Dispute(RUNTIME, ("ReduceMean",), lambda s: 0 in (s.shape() or ()), "the mean of nothing is 0"),
     # What breaks the text.
+    Dispute(RUNTIME, ("Resize",), lambda s: bool(s["keep_aspect_ratio_policy"]) and min(s["axes"] or [0]) < 0, "axes from the end are left out of what keeps the ratio"),
+    Dispute(REFERENCE, ("GridSample",), lambda s: s["mode"] in ("cubic", "bicubic") and s["padding_mode"] != "zeros", "the middle is moved before its neighbours are taken"),
     Dispute(REFERENCE, ("Shape",), lambda s: True, "an end before the first dim counts from the last"),
     Dispute(REFERENCE, ("Attention",), lambda s: bool(s["softcap"]) and not s["qk_matmul_output_mode"] and s.gives(3), "scores of mode 0 are bounded"),
     Dispute(RUNTIME, ("Attention",), lambda s: bool(s["is_causal"]) and s.has(4), "what is causal sees other keys of a past"),

@@ -57,6 +57,9 @@ def power(d: Drawn) -> None:
     shape = d.sizes(0)
     base, exponent = d.choice((("float32", "float32"), ("float32", "int64"), ("int64", "int64"), ("int32", "float32"), ("int64", "float32"), ("float64", "float32")))
     x = d.input(shape, base, "between", 0 if "float" in exponent else -6, 6) if d.chance(0.8) else d.input(shape, base)
+    if base.startswith("float") and exponent.startswith("float") and d.chance(0.3):
+        d.give(d.node("Pow", d.input(shape, base, "special"), d.constant(d.choice((0.5, -0.5, -1, -2, 1.5)), exponent)))
+        return
     y = d.constant(d.choice((2, 3, 0, 1)), exponent) if d.chance(0.4) else d.either(d.broadcast(shape), exponent, "between", 0, 4)
     d.give(d.node("Pow", x, y))
 
