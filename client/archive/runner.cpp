@@ -229,20 +229,24 @@ class Runner {
   void Explain(const std::string& op, size_t steps, size_t noted, const std::vector<Ints>& ints,
                const torch::jit::Stack& args) {
     const IntLog& log = following_->recorder.int_log();
-    if (log.steps.size() == steps) return;
-    if (log.steps.size() != steps + 1 || *log.steps.back() != op) {
-      for (const Ints& given : ints) Fix(given);
+    const bool is_noted = log.steps.size() == steps + 1 && *log.steps.back() == op;
+    if (!is_noted && log.steps.size() != steps) {
       for (const IValue& arg : args) FixSizes(arg);
-      return;
     }
-    for (size_t i = noted; i < log.ints.size(); ++i) {
+    std::vector<bool> is_explained(ints.size(), false);
+    for (size_t i = noted; is_noted && i < log.ints.size(); ++i) {
       const IntLog::Entry& entry = log.ints[i];
       if (entry.arg >= ints.size() || ints[entry.arg].empty()) continue;
       const Ints& given = ints[entry.arg];
       // One number may stand for a list of them.
       if (given.size() == 1 || entry.index < given.size()) {
         following_->sizes.Explain(entry, given[given.size() == 1 ? 0 : entry.index]);
+        is_explained[entry.arg] = true;
       }
+    }
+    // What an operator took as a float is a number of the recording.
+    for (size_t i = 0; i < ints.size(); ++i) {
+      if (!is_explained[i]) Fix(ints[i]);
     }
   }
 

@@ -235,6 +235,27 @@ def test_what_sizes_make_is_right_far_from_the_sizes_of_the_runs(tmp_path, numbe
         assert_same(loaded(x), Sized()(x))
 
 
+def test_sizes_that_an_operator_takes_as_a_float_are_fixed(tmp_path):
+    """40 rows and more have another bound than the few that a run has."""
+    class Scaled(nn.Module):
+        def forward(self, x):
+            return nn.functional.scaled_dot_product_attention(x, x, x, scale=x.shape[2] // 40 + 1)
+
+    archive = save(tmp_path / "scaled.pt2", Scaled(), (torch.randn(1, 2, 5, 4),), dynamic={"x": {2: Dim.AUTO}})
+    done = run(archive, "-o", tmp_path / "scaled.ingot")
+    if done.returncode == 0:
+        loaded = ingot.load(str(tmp_path / "scaled.ingot"))
+        for size in (3, 39, 41, 90):
+            x = torch.randn(1, 2, size, 4)
+            try:
+                found = loaded(x)
+            except ingot.Invalid:
+                continue
+            assert_same(found, Scaled()(x))
+    else:
+        assert "is fixed by what it does" in done.stderr, done.stderr
+
+
 class Affine(nn.Module):
     """Operators that torch.export leaves when it decomposes, which have no rule for sizes."""
 
