@@ -151,6 +151,10 @@ class Errors(TorchDispatchMode):
             scale = max(scale, sides[0] * max([1.0, *sides[1:2]]))
         if name == "pow":
             scale = max(scale, _steepness_of_power(args, result) * max(error.scale for _, error in before))
+        if name == "div" and len(before) == 2 and before[0][1].unit:
+            # The noise of a dividend, by a divisor that is almost none.
+            least = float(before[1][0].detach().abs().double().clamp(min=1e-300).min()) if before[1][0].numel() else 1.0
+            scale = max(scale, before[0][1].scale / least if least < 1e-30 else 1.0)
         if name in NORMS:
             scale *= 300
         # Eager multiplies in f16 itself, and what overflows on the way stays infinite (docs/numerics.md).
