@@ -419,7 +419,10 @@ void Observer::SeeResult(int tag, PyObject* result) {
     const AwaitedAnswer answer = std::move(answers_.back());
     answers_.pop_back();
     if (log_.writes().size() > answer.writes) return Refuse("call", "a cached function that changes something");
+    if (KeptAnswer(log_.At(answer.function), answer.arguments.get()) != result)
+      return Refuse("call", "a cached function that does not keep its answer where it is found again");
     log_.NoteAnswer(answer.function, answer.arguments.get(), result);
+    LookInto(result);  // Later calls find it as it is, whatever becomes of what it was computed of.
   }
   if (tag == kAliased && aliased_ && IsTensor(result)) hooks_.alias(aliased_.get(), result);
   if (tag == kImported && PyModule_Check(result)) ModuleNumber(result);

@@ -3,6 +3,8 @@
 
 #include <structmember.h>
 
+#include <vector>
+
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
 #include "client/native/drop_error.h"
@@ -65,9 +67,10 @@ Seen EntryAt(PyObject* dict, PyObject* position, bool is_key) {
   return {};
 }
 
-/// Only cached functions and settings of libraries are asked: a record must not name just any call.
+/// Only cached functions and settings of libraries are asked: a record must not name just any call. What a cache does
+/// not hold nobody asks for here: the function would run at another time than the program runs it.
 Seen AnswerOf(PyObject* callable, PyObject* arguments) {
-  const bool is_cached = std::string_view(Py_TYPE(callable)->tp_name).ends_with("_lru_cache_wrapper");
+  const bool is_cached = KeptAnswer(callable, arguments) != nullptr;
   const Effect effect = Callables::IsNative(callable) ? Callables::Shared().EffectOf(callable) : Effect::kRefused;
   const bool is_setting = effect == Effect::kAnswer || effect == Effect::kHash;
   if ((!is_cached && !is_setting) || !PyTuple_Check(arguments)) return {};
@@ -93,6 +96,41 @@ Seen FieldOf(PyObject* holder, PyObject* key) {
 }
 
 }  // namespace
+
+PyObject* KeptAnswer(PyObject* cached, PyObject* arguments) {
+  if (!std::string_view(Py_TYPE(cached)->tp_name).ends_with("_lru_cache_wrapper") || !PyTuple_CheckExact(arguments))
+    return nullptr;
+  // The collector is shown each element of a cache that is bounded as key, value and its type, then the dict of all.
+  std::vector<PyObject*> shown;
+  const auto note = [](PyObject* one, void* all) {
+    static_cast<std::vector<PyObject*>*>(all)->push_back(one);
+    return 0;
+  };
+  Py_TYPE(cached)->tp_traverse(cached, note, &shown);
+  const auto is_element = [&shown](size_t at) {
+    return at < shown.size() && PyType_Check(shown[at]) &&
+           std::string_view(reinterpret_cast<PyTypeObject*>(shown[at])->tp_name).ends_with("_lru_list_elem");
+  };
+  size_t dict = 1;
+  while (is_element(dict + 2)) dict += 3;
+  if (dict >= shown.size() || !PyDict_CheckExact(shown[dict])) return nullptr;
+  // One number or text is its own key. Of arguments that are told apart by type it is another, which is not looked for.
+  const bool is_one = PyTuple_GET_SIZE(arguments) == 1 && (PyLong_CheckExact(PyTuple_GET_ITEM(arguments, 0)) ||
+                                                           PyUnicode_CheckExact(PyTuple_GET_ITEM(arguments, 0)));
+  PyObject* const key = is_one ? PyTuple_GET_ITEM(arguments, 0) : arguments;
+  PyObject* const entry = PyDict_GetItemWithError(shown[dict], key);
+  DropError();
+  if (entry == nullptr || !std::string_view(Py_TYPE(entry)->tp_name).ends_with("_lru_list_elem")) return entry;
+  // Its own key, of which no code of a program's has to say that it is equal.
+  PyObject *own = nullptr, *of_other, *other;
+  for (Py_ssize_t at = 0; PyDict_Next(shown[dict], &at, &of_other, &other);) {
+    if (other == entry) own = of_other;
+  }
+  for (size_t at = 1; at < dict; at += 3) {
+    if (shown[at] == own) return shown[at + 1];
+  }
+  return nullptr;
+}
 
 PyObject* CellNamed(PyObject* function, PyObject* name) {
   if (!PyFunction_Check(function)) return nullptr;

@@ -58,6 +58,10 @@ PyTypeObject* NativeBase(PyTypeObject* type);
 /// How many elements a container has, whatever its class says of its length; -1 for what is none.
 Py_ssize_t SizeOf(PyObject* container);
 
+/// What a function with `functools.lru_cache` keeps for such arguments, borrowed; null where it keeps nothing, or
+/// nothing that can be found. Runs none of a program's code for arguments that are numbers and texts.
+PyObject* KeptAnswer(PyObject* cached, PyObject* arguments);
+
 /// The cell of the variable that a function has from those around it, borrowed; null where it has none of that name.
 PyObject* CellNamed(PyObject* function, PyObject* name);
 

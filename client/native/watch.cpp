@@ -316,9 +316,7 @@ bool Watch::IsCurrent(const RegistryWatch& watch) {
 }
 
 bool Watch::IsCurrent(const AnswerWatch& watch) {
-  const PythonRef now(PyObject_Call(watch.callable, watch.arguments, nullptr));
-  DropError();
-  return IsExpected(now.get(), watch.expected);
+  return IsExpected(Look(watch.callable, Reading::kAnswer, watch.arguments).object.get(), watch.expected);
 }
 
 bool Watch::IsCurrent(const OtherWatch& watch) {

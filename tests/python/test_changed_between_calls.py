@@ -4,6 +4,7 @@ call is not recorded for ever."""
 
 import contextlib
 import enum
+import functools
 import types
 
 import pytest
@@ -282,3 +283,44 @@ def test_tuples_are_members_by_what_they_hold(ingot, function):
                 x = torch.randn(3)
                 assert torch.equal(step(x, held), function(x, held)), (a, b)
                 step.wait()
+
+
+RATES = {"rate": 2.0}
+
+
+def by_rate(key, scale):
+    return RATES["rate"] * scale
+
+
+CACHES = {"of any size": functools.lru_cache(maxsize=None), "of some": functools.lru_cache(maxsize=3), "of one": functools.lru_cache(maxsize=1),
+          "by type": functools.lru_cache(typed=True), "of none": functools.lru_cache(maxsize=0)}
+
+
+@pytest.mark.parametrize("cache", CACHES.values(), ids=CACHES)
+def test_a_cached_function_runs_when_the_program_calls_it(ingot, cache):
+    """Not earlier, by somebody who only wants to know whether its answer is still the same: what it reads may change until then."""
+    def step_of(cached):
+        def step(x):
+            if x.shape[0] != 3:
+                return x * 2
+            before, RATES["rate"] = RATES["rate"], RATES["rate"] + 5  # Which is seen by the function alone.
+            y = x * cached("rate", 2)
+            RATES["rate"] = before
+            return y
+        return step
+
+    ours, twin = cache(by_rate), cache(by_rate)
+    step, plain = ingot.compile(step_of(ours), wait=True), step_of(twin)
+    try:
+        for change in (None, 3.0, "clear", 4.0, "clear", "other size", 6.0, None, "others", 7.0):
+            for cached in (ours, twin):
+                if change == "clear":
+                    cached.cache_clear()
+                elif change == "others":
+                    [cached("rate", n) for n in range(3, 6)]
+            if isinstance(change, float):
+                RATES["rate"] = change
+            for n in (4,) if change == "other size" else (3, 3):
+                assert torch.equal(step(torch.ones(n)), plain(torch.ones(n))), change
+    finally:
+        RATES["rate"] = 2.0

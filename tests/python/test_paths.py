@@ -47,6 +47,9 @@ def cached(x):
     return x * x
 
 
+cached(3)
+
+
 def called(*args):
     raise AssertionError("a path called a function")
 
@@ -54,6 +57,9 @@ def called(*args):
 def test_a_path_asks_cached_functions_and_settings_only(ingot, roots):
     from ingot import _native
 
+    cached.cache_clear()
+    assert _native.resolve_path("test_paths:cached(3])", roots) is None  # It would run for nobody who called it.
+    assert cached(3) == 9 == _native.resolve_path("test_paths:cached(3])", roots)
     for path in ("test_paths:called()", "test_paths:called(3])", "os:getcwd()", "self.scale()", "test_paths:Holder()"):
         assert _native.resolve_path(path, roots) is None, path
 

@@ -7,6 +7,8 @@ Tensors hold small integers, or those over a power of two: every sum is exact, s
 import random
 
 PRELUDE = """
+import functools
+
 import numpy
 import torch
 
@@ -18,6 +20,12 @@ N = {start[0]}
 
 def small(t):
     return torch.remainder(t, 8) - 3
+
+@functools.lru_cache(maxsize=2)
+def kept(n):
+    return n * 2 + N % 5 + W.item()
+
+W = torch.tensor(2)
 
 class Kind:
     n = {start[1]}
@@ -82,7 +90,7 @@ class Writer:
             "cache.kept = small(y) if cache.kept is None else small(torch.cat([cache.kept, y])[-12:])", "cache.ready, cache.n = True, cache.n + x.shape[0]",
             f"y = small(y + cache.kept.sum(0)) if cache.ready and cache.kept is not None else y * 2", f"self.items.insert(0, self.items.pop(0) + {step})",
             f"self.table = {{**self.table, 'k': {self._int(1)}}}", f"y = small(y + len(range({p} % 4)))", "y = small(y + len(repr(R)))",
-            "y = y + min(2, int(min(9.0, R / (R - R))))"])]
+            "y = y + min(2, int(min(9.0, R / (R - R))))", f"y = small(y + kept({p} % 3))", "y = small(y * kept(1))", "y = y + kept(x.shape[0] % 2)"])]
 
     def _block(self, depth: int, count: int) -> "list[str]":
         lines: "list[str]" = []
@@ -101,6 +109,7 @@ class Writer:
             return ""
         return pick.choice(["cache = Cache()", "cache = Cache()", "other, cache = cache, other", f"{p} = {pick.choice(STARTS)}", f"{p} += 5", "net.unrelated += 1",
                             "net.items = list(net.items)", "net.table = dict(net.table)", "net.t = net.t + 1", "net.t = net.items[2] = net.t.clone()", "net.f = 2.0",
+                            "kept.cache_clear()", "kept.cache_clear()", "W.add_(1)", "kept(7)",
                             "cache.n = 0", "cache.kept = torch.ones(5, 4)", "net.slots.t = net.table['t']", "net.eval()", "Kind.other = 1", "Kind.n = Kind.n", f"{p} = True",
                             f"{p} = 1.5", "numpy.set_printoptions(legacy=pick)".replace("pick", pick.choice(["False", "'1.25'"])),
                             f"numpy.seterr(divide={pick.choice(['raise', 'ignore'])!r})"])
