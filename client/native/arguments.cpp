@@ -8,6 +8,7 @@
 #include "client/native/moving_numbers.h"
 #include "client/native/origin.h"
 #include "client/native/python_ref.h"
+#include "client/native/registrations.h"
 #include "client/native/tensor_facts.h"
 #include "client/native/value_digest.h"
 
@@ -52,6 +53,7 @@ class Flattener {
     if (autocast) out_.unsupported = "autocast";
     // A mode of the program's own (torch.device as a context) sees every call, and may change it.
     if (at::impl::PythonTorchFunctionTLS::stack_len() > 0) out_.unsupported = "function-mode";
+    if (OperatorsAreOverridden()) out_.unsupported = "overridden-operator";
     // Tangents may lie in arguments, weights and whatever else a call reads.
     if (torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr) out_.unsupported = "forward-mode";
   }

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/registrations.h"
 
+#include <c10/core/DispatchKey.h>
+
+#include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
+#include <exception>
 #include <set>
 
 #include "client/native/drop_error.h"
 #include "client/native/exact_text.h"
 #include "client/native/origin.h"
 #include "client/native/reading.h"
+#include "client/native/set_table.h"
 
 namespace ingot::client {
 namespace {
@@ -75,7 +80,43 @@ struct Known {
   Digest digest;
 };
 
+/// Of "aten/relu/CPU": whether no call on the CPU comes to a kernel under this key.
+bool IsOfOtherDevice(const std::string& key) {
+  try {
+    const c10::DispatchKey parsed = c10::parseDispatchKey(key);
+    return !c10::isAliasDispatchKey(parsed) && c10::isPerBackendFunctionalityKey(c10::toFunctionalityKey(parsed)) &&
+           c10::toBackendComponent(parsed) != c10::BackendComponent::CPUBit;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+bool IsOverride(std::string_view registration) {
+  constexpr std::string_view kSpace = "aten/";
+  return registration.starts_with(kSpace) &&
+         !IsOfOtherDevice(std::string(registration.substr(registration.rfind('/') + 1)));
+}
+
 }  // namespace
+
+bool OperatorsAreOverridden() {
+  static PyObject* const all = Py_XNewRef(LoadedAttribute("torch.library", "_impls"));
+  if (all == nullptr || !PyAnySet_Check(all)) return false;
+  // Places of a set are taken once until it gets another table, so that these change with each change of it.
+  const auto* set = reinterpret_cast<PySetObject*>(all);
+  struct State {
+    const setentry* table;
+    Py_ssize_t fill, used;
+    bool operator==(const State&) const = default;
+  };
+  static State then{};
+  static bool is_any = false;
+  const State now{set->table, set->fill, set->used};
+  if (now == then) return is_any;
+  is_any = std::ranges::any_of(TableOf(all), [](PyObject* one) { return one != nullptr && IsOverride(ViewOf(one)); });
+  then = now;
+  return is_any;
+}
 
 uint64_t RegistrationsNow() {
   static PyObject* const ask = Py_XNewRef(LoadedAttribute("abc", "get_cache_token"));

@@ -16,4 +16,8 @@ uint64_t RegistrationsNow();
 /// from it, once for each state of RegistrationsNow(). Needs the GIL.
 Digest DigestOfRegistry(PyObject* type);
 
+/// Whether a program has given operators of PyTorch kernels of its own (`torch.library`) that calls on the CPU run:
+/// native code computes what PyTorch's own give.
+bool OperatorsAreOverridden();
+
 }  // namespace ingot::client

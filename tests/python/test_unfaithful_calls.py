@@ -125,6 +125,46 @@ def test_calls_within_a_level_of_forward_mode_are_eager(ingot):
     assert ingot.stats()["native_calls"] == native + 1
 
 
+@pytest.mark.parametrize("key", ["CPU", "AutogradCPU", "CompositeImplicitAutograd"])
+@pytest.mark.parametrize("name, step", [("silu", torch.nn.functional.silu), ("addmm", lambda x: torch.nn.functional.linear(x, x[:4], x[0, :4]))])
+@pytest.mark.parametrize("is_late", [True, False], ids=["late", "early"])
+def test_operators_of_pytorch_with_kernels_of_the_program_are_eager(ingot, name, step, key, is_late):
+    """Whatever Python code calls: another operator may run it."""
+    def own(x, *others, **kwargs):
+        return x * 100
+
+    compiled, x = ingot.compile(step, wait=True), torch.arange(20.).reshape(5, 4)
+    wanted = step(x)
+    with torch.no_grad():
+        for _ in range(2 * is_late):
+            torch.testing.assert_close(compiled(x), wanted)
+        native = ingot.stats()["native_calls"]
+        library = torch.library.Library("aten", "IMPL")
+        try:
+            library.impl(name, own, key)
+            for _ in range(2):
+                assert torch.equal(compiled(x), step(x))
+            assert ingot.stats()["native_calls"] == native and "overridden-operator" in compiled.why_miss()
+        finally:
+            library._destroy()
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), wanted)
+        assert ingot.stats()["native_calls"] > native
+
+
+def test_operators_with_kernels_for_other_devices_are_native(ingot):
+    step = ingot.compile(lambda x: torch.sin(x) * 2, wait=True)
+    library = torch.library.Library("aten", "IMPL")
+    try:
+        for key in ("CUDA", "AutogradCUDA", "XPU"):
+            library.impl("sin", lambda x: x * 100, key)
+        for _ in range(3):
+            step(torch.ones(3))
+    finally:
+        library._destroy()
+    assert ingot.stats()["native_calls"] > 0
+
+
 @pytest.mark.parametrize("copy", [lambda x: x.contiguous(), lambda x: x.reshape(-1), lambda x: x.flatten()])
 def test_copies_in_another_layout_do_not_share_memory(ingot, copy):
     def step(x):

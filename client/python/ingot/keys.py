@@ -191,20 +191,10 @@ def _environment() -> "list[Item]":
 
 def _unusual() -> "typing.Iterator[Item]":
     """What changes answers without anybody reading it, and is as Python and PyTorch have it nearly everywhere."""
-    overridden = _overridden(len(torch.library._impls))
-    if overridden:
-        yield _item("overridden operators", ", ".join(overridden))
     if sys.get_int_max_str_digits() != sys.int_info.default_max_str_digits:
         yield _item("int_max_str_digits", str(sys.get_int_max_str_digits()))
     if any(action == "error" for action, *_ in warnings.filters):
         yield _item("warnings", "error")
-
-
-@functools.lru_cache(maxsize=1)
-def _overridden(count: int) -> "tuple[str, ...]":
-    """PyTorch's operators that a program computes in another way, of so many registrations: they only grow."""
-    mine = ("/CPU", "/CompositeImplicitAutograd", "/CompositeExplicitAutograd")
-    return tuple(sorted(name for name in torch.library._impls if name.startswith("aten/") and name.endswith(mine)))
 
 
 def _gear_items(declared: "gears.Declared | None", config: Config) -> "list[Item]":

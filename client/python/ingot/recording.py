@@ -86,6 +86,7 @@ _ADVICE = {
     "autocast": "; cast the model instead, e.g. model.to(torch.bfloat16)",
     "function-mode": "; leave the torch function mode (torch.device, set_default_device) before the call",
     "forward-mode": "; leave the level of forward-mode differentiation before the call",
+    "overridden-operator": "; torch.library has other kernels for operators of PyTorch, which native code would not run",
     "device": "; only CPU tensors are served",
     "call": "; move the call out of the function, or say ingot.mark_pure of it if it depends on its arguments alone",
     "changed-argument": "; the function stores something in an argument that it reaches by itself as well: pass a copy",
