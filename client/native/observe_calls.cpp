@@ -200,6 +200,11 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     if (!is_ufunc && arguments.count > 0) GetBy(callable, arguments.values[0]);
   } else if (ModuleOf(type) == "torch._ops") {
     DeepAll(arguments);
+    for (const char* entry : {"_qualified_op_name", "_name"}) {
+      const Seen name = Look(callable, Reading::kAttribute, PythonRef(PyUnicode_InternFromString(entry)).get());
+      if (name.object) asked_ = std::string(ViewOf(name.object.get()));
+    }
+    return kOperatorAnswer;
   } else if (!IsImmutable(type)) {
     static PyObject* const call = PyUnicode_InternFromString("__call__");
     PyObject* found = LookUp(type, call, callable);

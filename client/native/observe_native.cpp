@@ -230,6 +230,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
     case Effect::kOperator:
       DeepAll(arguments);
       Getters(arguments);
+      if (count > 0 && IsTensor(values[0]) && Callables::ShortNameOf(callable) == "stride") NoteStrides(values[0]);
       if (count > 0 && IsTensor(values[0]) && Callables::ShortNameOf(callable) == "requires_grad_") {
         if (const auto number = log_.Find(values[0])) log_.NoteField(*number, "grad");
         if (log_.IsArgument(values[0])) Refuse("side-effect", "whether an argument requires a gradient was set");

@@ -100,7 +100,8 @@ PyObject* Observer::SizesOf(const Awaited& awaited, PyObject* result) {
   }
   const bool is_number = PyLong_Check(result) || PyFloat_Check(result);  // A bool is an int.
   if (!is_number && !PyUnicode_Check(result) &&
-      !(PyTuple_Check(result) && PyTuple_GET_SIZE(result) > 0 && PyLong_Check(PyTuple_GET_ITEM(result, 0))))
+      !((PyTuple_Check(result) || PyList_Check(result)) && PySequence_Fast_GET_SIZE(result) > 0 &&
+        !IsTensor(PySequence_Fast_GET_ITEM(result, 0))))
     return nullptr;
   if (AnswersWithoutSizes(name)) return nullptr;
   const auto value = IntOf(result);

@@ -81,6 +81,19 @@ void Observer::LookInto(PyObject* value) {
   for (PyObject* one : flat) LookAt(one);
 }
 
+/// The program learns the strides of a tensor. Of one without elements no guard holds them, since no code uses them.
+void Observer::NoteStrides(PyObject* tensor) {
+  const PythonRef sizes(PyObject_CallMethod(tensor, "size", nullptr));
+  DropError();
+  for (Py_ssize_t i = 0; sizes && PyTuple_Check(sizes.get()) && i < PyTuple_GET_SIZE(sizes.get()); ++i) {
+    const auto size = IntOf(PyTuple_GET_ITEM(sizes.get(), i));
+    if (size == 0) return Refuse("tensor-attribute", "strides of a tensor without elements");
+    if (!size || !follows_sizes_ || sizes_.lost()) continue;
+    using Relation = SizeTerms::Relation;
+    sizes_.Guard(Relation::NotEqual, sizes_.OfTensor(Op::Size, tensor, i, *size), sizes_.Number(0), Where());
+  }
+}
+
 /// All that Python could learn of a tensor's sizes stays as it was.
 void Observer::FixTensor(PyObject* tensor) {
   const PythonRef sizes(PyObject_CallMethod(tensor, "size", nullptr));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
@@ -413,8 +414,24 @@ bool Observer::IsMade(PyObject* value) {
   return false;
 }
 
+/// What operators say that is no tensor: of those behind `torch.ops` many are no operators to the dispatcher, so that
+/// a recorder sees nothing of them. Methods of tensors have a table of their own.
+void Observer::SeeAnswer(PyObject* result) {
+  const auto is_tensor = [](PyObject* one) { return one == Py_None || IsTensor(one); };
+  bool is_of_tensors = is_tensor(result);
+  if (PyTuple_Check(result) || PyList_CheckExact(result)) {
+    const auto items = std::span(PySequence_Fast_ITEMS(result), static_cast<size_t>(PySequence_Fast_GET_SIZE(result)));
+    is_of_tensors = std::ranges::all_of(items, is_tensor);
+  }
+  std::string_view name = std::string_view(asked_).substr(0, asked_.find('.'));  // "aten::sym_size.int"
+  if (const size_t space = name.find("::"); space != name.npos) name.remove_prefix(space + 2);
+  if (name.starts_with("sym_")) name.remove_prefix(4);
+  if (!is_of_tensors && !IsToldByGuards(name)) Refuse("call", "torch.ops." + asked_ + ", which gives no tensor");
+}
+
 void Observer::SeeResult(int tag, PyObject* result) {
   if (result == nullptr || refused_) return;
+  if (tag == kOperatorAnswer) return SeeAnswer(result);
   if (tag == kAnswered && !answers_.empty()) {
     const AwaitedAnswer answer = std::move(answers_.back());
     answers_.pop_back();

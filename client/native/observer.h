@@ -97,7 +97,8 @@ class Observer final : private InstructionListener {
     kMadeClass,  ///< by a class statement
     kSetting,    ///< must be a plain value
     kAnswered,   ///< by a cached function, with something that cannot change
-    kAliased     ///< the `data` of a tensor
+    kAliased,    ///< the `data` of a tensor
+    kOperatorAnswer  ///< of an operator that was called by its own name
   };
   struct Arguments {
     PyObject* const* values;
@@ -127,6 +128,7 @@ class Observer final : private InstructionListener {
   int See(const Instruction& instruction);
   bool IsMade(PyObject* value);
   void SeeResult(int tag, PyObject* result);
+  void SeeAnswer(PyObject* result);
   void NoteOperators();
   void NoteNamed(PyObject* made);
   void Give(PyObject* value, Taking taking);
@@ -246,6 +248,7 @@ class Observer final : private InstructionListener {
   };
   void LookAt(PyObject* value);
   void LookInto(PyObject* value);
+  void NoteStrides(PyObject* tensor);
   void FixTensor(PyObject* tensor);
   void FixTensors(const std::vector<PythonRef>& tensors);
   void PassOn(PyObject* value);
@@ -368,6 +371,7 @@ class Observer final : private InstructionListener {
   PyObject* consumer_ = nullptr;  ///< the native code that is handed what is looked at
   bool has_keywords_ = false;     ///< it is handed keywords
   Taking taking_ = Taking::kNo;   ///< what it makes of what Python code gives it
+  std::string asked_;             ///< the operator that was called by its own name
   bool awaits_length_ = false;    ///< its result is what `__len__` gives
   std::optional<SizeTerms::Term> given_length_;
   bool is_text_ = false;          ///< what is looked at is put into words

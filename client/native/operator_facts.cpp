@@ -43,11 +43,13 @@ bool IsAliasOnly(const c10::AliasInfo* alias) {
   return false;
 }
 
+/// Whether an operator says what the guards of a call's tensors hold, and nothing else: not where in its memory a
+/// tensor begins, nor whether an operator made it.
 bool TouchesNoElements(std::string_view name) {
   static const std::unordered_set<std::string_view> kNames = {
-      "is_floating_point", "is_complex", "is_signed", "is_same_size", "is_inference", "is_conj", "is_neg", "is_pinned",
-      "is_leaf", "is_contiguous", "size", "stride", "numel", "dim", "storage_offset", "sym_size", "sym_stride",
-      "sym_numel", "sym_storage_offset", "result_type", "can_cast", "promote_types",
+      "is_floating_point", "is_complex", "is_signed", "is_same_size", "is_inference", "is_conj", "is_neg",
+      "is_contiguous", "size", "stride", "numel", "dim", "sym_size", "sym_stride", "sym_numel", "result_type",
+      "can_cast", "promote_types",
       // Autograd's own marks; a recording that could tell the difference is refused.
       "detach_", "requires_grad_", "retain_grad"};
   return kNames.contains(name);

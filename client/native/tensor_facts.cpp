@@ -184,6 +184,12 @@ bool AnswersWithoutSizes(std::string_view name) {
   return fact != nullptr ? !fact->says_sizes : Holds(kOtherAnswers, name);
 }
 
+bool IsToldByGuards(std::string_view method) {
+  // Of an element or two, which the recorder guards.
+  return FactOf(method, &TensorFact::methods) != nullptr ||
+         Holds("is_same_size item is_nonzero equal allclose _local_scalar_dense", method);
+}
+
 bool IsTorchAtom(PyObject* value) {
   return THPDtype_Check(value) || THPDevice_Check(value) || THPLayout_Check(value) || THPMemoryFormat_Check(value);
 }

@@ -40,6 +40,8 @@ bool IsTensorProperty(std::string_view name);
 bool IsPropertyWithoutSizes(std::string_view name);
 /// Whether a function of tensors says nothing of their sizes, by the last part of its name.
 bool AnswersWithoutSizes(std::string_view name);
+/// Whether what an operator of that name says of tensors is held by the guards of a call, or by the recorder's.
+bool IsToldByGuards(std::string_view method);
 /// An element type, device, layout or memory format.
 bool IsTorchAtom(PyObject* value);
 /// Whether this thread runs a meta kernel for a deferred recording; its Python code is PyTorch's.

@@ -103,6 +103,44 @@ def test_is_told_apart(ingot, name):
     assert ingot.stats()["native_calls"] > before
 
 
+def _made(*sizes):
+    """Requires grad, and an operator has made it."""
+    with torch.enable_grad():
+        return torch.ones(*sizes, requires_grad=True) * 1
+
+
+ASKED = {
+    "an offset": (lambda x: x * (1 + torch.ops.aten.sym_storage_offset(x)), lambda: (torch.ones(3),), lambda: (torch.ones(5)[2:],)),
+    "an offset of a view": (lambda x: x * torch.ops.aten.sym_storage_offset(x[1:]), lambda: (torch.ones(3),), lambda: (torch.ones(5)[2:],)),
+    "an offset without an operator": (lambda x: x * (1 + torch.ops.aten.storage_offset(x)), lambda: (torch.ones(3),), lambda: (torch.ones(5)[2:],)),
+    "a list of sizes": (lambda x: (x * 2, torch.ops.aten.size(x)), lambda: (torch.ones(3),), lambda: (torch.ones(4),), lambda: (torch.ones(5),)),
+    "a size": (lambda x: x * torch.ops.aten.sym_size.int(x, 0), lambda: (torch.ones(3),), lambda: (torch.ones(4),), lambda: (torch.ones(5),)),
+    "a leaf": (lambda x: x * (2 if torch.ops.aten.is_leaf(x) else 3), lambda: (torch.ones(3, requires_grad=True),), lambda: (_made(3),)),
+    "strides of nothing": (lambda x: (x * 2, x.stride()), lambda: (torch.ones(3, 4),), lambda: (torch.ones(0, 4),), lambda: (torch.ones(4, 0).t(),),
+                           lambda: (torch.ones(0, 4),)),
+    "a stride of nothing": (lambda x: (x * 2, x.stride(0) * 2), lambda: (torch.ones(0, 4),), lambda: (torch.ones(4, 0).t(),), lambda: (torch.ones(5, 4),)),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_no_guard_holds_is_not_answered(ingot, name):
+    with torch.no_grad():
+        _check(ingot, *ASKED[name])
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_strides_that_are_read_are_native_where_there_are_elements(ingot, dynamic):
+    function = lambda x: (x * x.stride(0), x.stride())  # noqa: E731
+    step = ingot.compile(function, wait=True, dynamic=dynamic)
+    native = ingot.stats()["native_calls"]
+    for n in (4, 5, 6, 0, 7, 6):
+        for make in (lambda: torch.ones(3, n), lambda: torch.ones(n, 3).t()):
+            for _ in range(2):
+                found, wanted = step(make()), function(make())
+                assert torch.equal(found[0], wanted[0]) and found[1] == wanted[1]
+    assert ingot.stats()["native_calls"] > native + 4
+
+
 def test_ordinary_writes_of_lists_are_native(ingot):
     step = _check(ingot, _foreach("_foreach_add_", (0, 1), 1), lambda: (torch.ones(3), torch.ones(4)))
     assert step.variants
