@@ -11,7 +11,8 @@
 
 namespace ingot::proto {
 
-/// Names a build: equal for programs that speak the same messages and keep the same records.
+/// Names a build: equal for programs of the same sources, which speak the same messages, keep the same records, and
+/// record and compile alike.
 std::string_view BuildId();
 /// "0.1.0".
 std::string_view Version();

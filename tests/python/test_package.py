@@ -2,10 +2,14 @@
 """What an installed wheel holds, and how it meets a PyTorch it does not fit."""
 
 import os
+import pathlib
+import re
 import subprocess
 
 import pytest
 from conftest import BUILD
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def test_the_wheel_holds_the_extension_and_all_three_programs(tmp_path):
@@ -39,3 +43,28 @@ def test_versions_that_are_not_supported_are_named_with_those_that_are(ingot):
         compatibility.check_python("3.11", built="3.12")
     with pytest.raises(ImportError, match=r"works with PyTorch 2\.11, 2\.12 and 2\.13; found 2\.14\.0"):
         compatibility.check_torch("2.14.0", built="2.14.0")
+
+
+def test_another_source_is_another_build(tmp_path):
+    sources = tmp_path / "sources.txt"
+    sources.write_text("a.cpp\nb.py\n")
+    (tmp_path / "a.cpp").write_text("int a;\n")
+    (tmp_path / "b.py").write_text("b = 1\n")
+    header = tmp_path / "build_id.h"
+
+    def build_id(**given):
+        facts = {"FOLDER": tmp_path, "SOURCES": sources, "BUILD_ID": "", "LLVM": "22.1", "VERSION": "1.2", "OUTPUT": header, **given}
+        subprocess.run(["cmake", *[word for name, value in facts.items() for word in ("-D", f"{name}={value}")], "-P", ROOT / "proto" / "build_id.cmake"], check=True)
+        return re.search(r'kBuildId\[\] = "1\.2\+(\w+)"', header.read_text())[1]
+
+    ids = [build_id(), build_id(LLVM="22.2")]
+    (tmp_path / "b.py").write_text("b = 2\n")
+    ids += [build_id(), build_id(BUILD_ID="chosen")]
+    assert len(set(ids)) == 4 and ids[-1] == "chosen"
+    written = header.stat().st_mtime_ns
+    build_id(BUILD_ID="chosen")
+    assert header.stat().st_mtime_ns == written   # nothing is compiled anew
+    listed = (BUILD / "proto" / "sources.txt").read_text().split()
+    for product in ("compiler/compile.cpp", "compiler/ops/ops.def", "client/native/observer.cpp", "client/python/ingot/engine.py", "kernels/abi.h", "proto/record.fbs"):
+        assert product in listed
+    assert not [path for path in listed if path.startswith(("tests/", "docs/")) or "_test." in path]

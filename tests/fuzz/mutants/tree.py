@@ -69,7 +69,7 @@ class Tree:
         self._git(self.path, "checkout", "--force", "--quiet", "--detach", head)
         if not (self.build / "build.ninja").exists():
             python = self.path / ".venv" / "bin" / "python"
-            self._must(["cmake", "--preset", "release", "-D", f"Python_EXECUTABLE={python}"], 600)
+            self._must(["cmake", "--preset", "release", "-D", f"Python_EXECUTABLE={python}", "-D", "INGOT_BUILD_ID=mutants"], 600)
 
     def remove(self) -> None:
         self.end_processes()
