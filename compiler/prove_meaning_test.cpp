@@ -80,6 +80,30 @@ INSTANTIATE_TEST_SUITE_P(
 })"}),
     [](const auto& info) { return info.param.name; });
 
+TEST(ProvePads, AreKnownByWhatTheyGive) {
+  const auto proof = ProofOf(R"(graph @f(%x: f32[s0]) symbols(s0 = %x.dim(0)) {
+  %0 = aten.pad(%x, [0, 0], "constant", none) : f32[s0]
+  %1 = aten.pad(%x, [2, 1], "constant", 3.0) : f32[s0 + 3]
+  %2 = aten.sum.dim_IntList(%0, [0], false, none) : f32[]
+  %3 = aten.mul.Tensor(%1, %2) : f32[s0 + 3]
+  return %0, %3
+})");
+  EXPECT_GT(proof->sizes, 0U);
+  EXPECT_THAT(proof->unknown, testing::IsEmpty());
+}
+
+// A program that asks for a multiple of 4 is no reason to refuse what it became; sizes of idle time hold it.
+TEST(ProveReshapes, SkipSizesThatAreNoneOfTheGraph) {
+  const auto proof = ProofOf(R"(graph @f(%x: f32[s0]) symbols(s0 = %x.dim(0)) {
+  %0 = aten.pad(%x, [0, 0], "constant", none) : f32[s0]
+  %1 = aten.view(%0, [-1, 4]) : f32[floordiv(s0 + 3, 4), 4]
+  %2 = aten.sum.dim_IntList(%1, [1], false, none) : f32[floordiv(s0 + 3, 4)]
+  return %0, %2
+})");
+  EXPECT_EQ(proof->sizes, 0U);
+  EXPECT_THAT(proof->skipped, testing::HasSubstr("another number of elements"));
+}
+
 class DoneWithoutUnknown : public testing::TestWithParam<WholeGraph> {};
 
 /// What a plan rightly does without is missed by the operands of whatever comes after it, and is no fault of the plan.

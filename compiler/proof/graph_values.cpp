@@ -8,6 +8,7 @@
 
 #include "compiler/fusion/lower.h"
 #include "compiler/ir/text.h"
+#include "compiler/ops/call.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/proof/products.h"
 
@@ -21,6 +22,14 @@ constexpr int kPartsWithinMax = 4;
 Graph PartOf(const Graph& graph, NodeId id, std::vector<ValueId>& operands) {
   Graph part;
   Node node = graph.node(id);
+  // By the name under which it has an expression; so has a pad of nothing.
+  const Call call(graph, graph.node(id));
+  if (node.op == "aten.pad" && call.NameAt(2).value_or("constant") == "constant") {
+    node.op = "aten.constant_pad_nd";
+    const Arg fill = call.IsNone(3) ? Arg(0.0) : node.args[3];
+    node.args.resize(2);
+    node.args.push_back(fill);
+  }
   std::map<ValueId, ValueId> here;
   const auto at = [&](ValueId value) {
     const auto found = here.find(value);
@@ -64,6 +73,15 @@ bool Apply(Graph& part, std::string_view pass_name) {
 bool Spell(Graph& part) {
   const bool shapes = Apply(part, "canonicalize-shapes");
   return Apply(part, "canonicalize-variants") || shapes;
+}
+
+/// A reshape of another number of elements is refused, as PyTorch does: these are no sizes of the graph.
+Status HasAllElements(const Graph& part) {
+  const Node& node = part.node(part.order().front());
+  if (node.op != "aten.view" && node.op != "aten.reshape" && node.op != "aten._unsafe_view") return {};
+  const Type* from = Call(part, node).TypeAt(0);
+  if (from == nullptr || from->Elements() == part.type(node.results[0]).Elements()) return {};
+  return Error(Code::kInvalid, node.op + " of another number of elements");
 }
 
 bool AreClose(const std::vector<Array>& found, const std::vector<Array>& expected) {
@@ -179,6 +197,7 @@ Result<std::vector<Array>> NodeRunner::Run(const Graph& graph, NodeId id, const 
   if (node.effects == kPure) {
     const bool is_spelt = Spell(part);
     if (part.order().size() == 1) {
+      TRY(HasAllElements(part));
       bool has_expression = false;
       Result<std::vector<Array>> results = Evaluate(part, arrays, has_expression);
       if (has_expression) return results;
