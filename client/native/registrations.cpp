@@ -2,8 +2,10 @@
 #include "client/native/registrations.h"
 
 #include <c10/core/DispatchKey.h>
+#include <c10/core/DispatchKeySet.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <exception>
@@ -80,21 +82,27 @@ struct Known {
   Digest digest;
 };
 
-/// Of "aten/relu/CPU": whether no call on the CPU comes to a kernel under this key.
-bool IsOfOtherDevice(const std::string& key) {
+/// Whether a call with tensors of the CPU comes to a kernel under this key. Those of transforms, which PyTorch
+/// registers itself, and of other devices it does not.
+bool IsReached(const std::string& key) {
+  using c10::DispatchKey;
   try {
-    const c10::DispatchKey parsed = c10::parseDispatchKey(key);
+    const DispatchKey parsed = c10::parseDispatchKey(key);
+    constexpr std::array kOnTheWay = {DispatchKey::BackendSelect, DispatchKey::ADInplaceOrView,
+                                      DispatchKey::AutogradCPU, DispatchKey::CPU};
+    if (std::ranges::any_of(kOnTheWay, [&](DispatchKey one) { return c10::runtimeDispatchKeySetHas(parsed, one); }))
+      return true;
     return !c10::isAliasDispatchKey(parsed) && c10::isPerBackendFunctionalityKey(c10::toFunctionalityKey(parsed)) &&
-           c10::toBackendComponent(parsed) != c10::BackendComponent::CPUBit;
+           c10::toBackendComponent(parsed) == c10::BackendComponent::CPUBit;
   } catch (const std::exception&) {
-    return false;
+    return true;  // a key that is not known here
   }
 }
 
+/// Of "aten/relu/CPU".
 bool IsOverride(std::string_view registration) {
   constexpr std::string_view kSpace = "aten/";
-  return registration.starts_with(kSpace) &&
-         !IsOfOtherDevice(std::string(registration.substr(registration.rfind('/') + 1)));
+  return registration.starts_with(kSpace) && IsReached(std::string(registration.substr(registration.rfind('/') + 1)));
 }
 
 }  // namespace

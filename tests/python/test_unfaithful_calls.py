@@ -190,6 +190,18 @@ def test_operators_of_pytorch_with_kernels_of_the_program_are_eager(ingot, name,
         assert ingot.stats()["native_calls"] > native
 
 
+@torch.no_grad()
+def test_operators_with_kernels_of_transforms_are_native(ingot):
+    # PyTorch registers those itself, as soon as something is transformed.
+    assert torch.equal(torch.func.vmap(lambda x: x * 2)(torch.ones(3)), torch.full((3,), 2.0))
+    assert any(name.endswith("/FuncTorchBatched") for name in torch.library._impls)
+    step, x = ingot.compile(lambda x: torch.sin(x) * 3, wait=True), torch.ones(3)
+    step(x)
+    native = ingot.stats()["native_calls"]
+    torch.testing.assert_close(step(x), torch.sin(x) * 3)
+    assert ingot.stats()["native_calls"] == native + 1
+
+
 def test_operators_with_kernels_for_other_devices_are_native(ingot):
     step = ingot.compile(lambda x: torch.sin(x) * 2, wait=True)
     library = torch.library.Library("aten", "IMPL")
