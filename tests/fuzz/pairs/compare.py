@@ -14,10 +14,6 @@ import check as tensor_check
 import errors
 
 
-# Where one thing alone is added up, PyTorch multiplies, and a kernel adds to zero.
-ADDS = ("einsum",)
-
-
 class Outcome(typing.NamedTuple):
     compared: int = 0   # native calls that were held against eager
     fused: bool = False   # whether some variant is one kernel
@@ -68,7 +64,7 @@ def check(ingot: typing.Any, program: programs.Program, dynamic: "bool | None") 
                     missed = missed or str(step.report())
                 continue
             compared += 1
-            either_zero = watched.chooses_zero or any(call.rule.op.removeprefix("aten.") in ADDS for call in program.calls)
+            either_zero = watched.chooses_zero or any(call.rule.op.removeprefix("aten.") in errors.ADDS for call in program.calls)
             what = _difference([*arguments, *got], [*copies, *want], [watched.of(t).bound() for t in (*copies, *want)], either_zero)
             if what:
                 return Outcome(compared, _fused(step), unsteady, missed, f"n={n} {kind}: {what}\n{step.as_text('graph')}")

@@ -36,6 +36,8 @@ CLAMPS = set("clamp clamp_max clamp_min".split())   # between tensors, of which 
 # Operators that add products: of whole numbers they are exact in any order while every partial sum fits the type.
 SUMS = set("""sum mm bmm addmm baddbmm mv dot linear convolution cumsum index_add scatter_add index_put addcmul prod
 cumprod""".split())
+# Composites that multiply where one thing alone is to be added up, and kernels add to zero: of -0.0 either zero is right (docs/numerics.md).
+ADDS = ("einsum",)
 NORMS = set("""native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit_no_training
 var std var_mean std_mean cudnn_batch_norm _fused_rms_norm rms_norm _transformer_encoder_layer_fwd""".split())
 

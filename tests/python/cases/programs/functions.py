@@ -139,6 +139,7 @@ def fn(x):
 mutations = ["config.a.b = 5.0", "table['k'] = 7.0", "get_k = operator.itemgetter('j'); table['j'] = 1.0"]
 
 # %% cached_function
+native = None  # whoever has not called it yet runs it in an eager call
 BASE = 2.0
 @functools.lru_cache(maxsize=None)
 def scale(n):
