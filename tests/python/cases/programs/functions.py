@@ -139,11 +139,11 @@ def fn(x):
 mutations = ["config.a.b = 5.0", "table['k'] = 7.0", "get_k = operator.itemgetter('j'); table['j'] = 1.0"]
 
 # %% cached_function
-native = None  # whoever has not called it yet runs it in an eager call
 BASE = 2.0
 @functools.lru_cache(maxsize=None)
 def scale(n):
     return n * 1.5
+scale(2)  # a call that would have it run is eager
 def fn(x):
     return x * scale(2)
 mutations = ["scale = functools.lru_cache(lambda n: n * 4.0)"]
