@@ -5,12 +5,16 @@ import contextlib
 import hashlib
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import time
 import typing
 
 import drawing
+
+# A killed process is gone as soon as it is scheduled; one in the kernel's hands may take long.
+DEATH_S = 10.0
 
 
 class Failed(Exception):
@@ -41,11 +45,18 @@ def run(command: "typing.Sequence[str]", folder: pathlib.Path, limit_s: float, e
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
+    """What is left of its session, when it returns, is dead or sleeps in the kernel."""
     # Of its session: ninja gives each compiler a group of its own.
+    killed = []
     for entry in pathlib.Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
             if entry.name.isdigit() and os.getsid(int(entry.name)) == process.pid:
-                os.kill(int(entry.name), signal.SIGKILL)
+                killed.append(os.pidfd_open(int(entry.name)))
+                signal.pidfd_send_signal(killed[-1], signal.SIGKILL)
+    for descriptor in killed:
+        # Nobody here is the parent of all of them. Readable: it has ended.
+        select.select([descriptor], [], [], DEATH_S)
+        os.close(descriptor)
     # What has left the session holds the pipe as well.
     process.wait()
     if process.stdout is not None:
