@@ -19,7 +19,6 @@
 namespace ingot::compiler {
 namespace {
 
-constexpr int kCompilerVersion = 17;
 // A few short rows of a kernel; nobody waits for kernels of single gears.
 constexpr uint64_t kProofOfSpecial_ms = 2;
 
@@ -147,8 +146,7 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
 }
 
 std::string CompilerIdentity() {
-  std::string text = fmt::format("ingot compiler {}; abi {}; {}; passes", kCompilerVersion, INGOT_KERNEL_ABI_VERSION,
-                                 TargetsIdentity());
+  std::string text = fmt::format("ingot compiler; abi {}; {}; passes", INGOT_KERNEL_ABI_VERSION, TargetsIdentity());
   for (const std::string& name : DefaultPipeline().Names()) text += " " + name;
   return text;
 }

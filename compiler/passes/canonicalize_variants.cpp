@@ -87,6 +87,16 @@ bool FloorDivide(Graph& graph, NodeId id) {
   return true;
 }
 
+/// Where numbers are put around it; the other modes repeat what is there.
+bool ConstantPad(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const Call call(graph, node);
+  if (call.NameAt(2).value_or("constant") != "constant") return false;
+  const Arg fill = call.IsNone(3) ? Arg(0.0) : node.args[3];
+  graph.Redefine(id, "aten.constant_pad_nd", {node.args[0], node.args[1], fill});
+  return true;
+}
+
 bool Square(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const Type* type = Call(graph, node).TypeAt(0);
@@ -397,6 +407,7 @@ const std::unordered_map<std::string_view, Rewrite>& Rewrites() {
         {"aten.rsub.Tensor", ReverseSub},
         {"aten.div.Tensor_mode", DivWithoutRounding},
         {"aten.floor_divide", FloorDivide},
+        {"aten.pad", ConstantPad},
         {"aten.square", Square},
         {"aten.clamp_min", ClampOneSide},
         {"aten.clamp_max", ClampOneSide},

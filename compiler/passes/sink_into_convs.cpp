@@ -83,9 +83,7 @@ Pattern Conv(Pattern input, Pattern bias) {
             {std::move(input), Tensor(), std::move(bias), Anything(), Anything(), Anything(), Anything()});
 }
 
-Pattern PaddedWith(Pattern fill) {
-  return Op("aten.pad", {Tensor("x"), Anything(), Equal(Name("constant")), std::move(fill)}).As("padded").UsedOnce();
-}
+Pattern Padded() { return Op("aten.constant_pad_nd", {Tensor("x"), Anything(), ByDefault(0)}).As("padded").UsedOnce(); }
 
 /// Apart from the others: that nothing was f16 is no news to anybody.
 const RewriteSet& HalfRewrites() {
@@ -106,8 +104,7 @@ const RewriteSet& HalfRewrites() {
 
 const RewriteSet& ConvRewrites() {
   static const auto* const set = new RewriteSet({
-      {"conv(pad(x))", Conv(PaddedWith(Absent()), Anything()), PadByItself},
-      {"conv(pad(x, 0))", Conv(PaddedWith(Exactly(0)), Anything()), PadByItself},
+      {"conv(pad(x, 0))", Conv(Padded(), Anything()), PadByItself},
       {"conv(x) + bias",
        Op("aten.add.Tensor", {Conv(Tensor(), Absent()).As("conv").UsedOnce(), Tensor("bias"), ByDefault(1)}).Commutes(),
        AddByItself},

@@ -22,14 +22,6 @@ constexpr int kPartsWithinMax = 4;
 Graph PartOf(const Graph& graph, NodeId id, std::vector<ValueId>& operands) {
   Graph part;
   Node node = graph.node(id);
-  // By the name under which it has an expression; so has a pad of nothing.
-  const Call call(graph, graph.node(id));
-  if (node.op == "aten.pad" && call.NameAt(2).value_or("constant") == "constant") {
-    node.op = "aten.constant_pad_nd";
-    const Arg fill = call.IsNone(3) ? Arg(0.0) : node.args[3];
-    node.args.resize(2);
-    node.args.push_back(fill);
-  }
   std::map<ValueId, ValueId> here;
   const auto at = [&](ValueId value) {
     const auto found = here.find(value);

@@ -23,7 +23,7 @@ bool IsUnsigned(DType t) { return t == DType::kU8 || t == DType::kBool; }
 /// ones, and of zeros of both signs gives the other one.
 Value* WidenFloat(Builder& code, Value* v, llvm::Type* type) {
   Value* wide = code.CreateFPCast(v, type);
-  if (llvm::isa<llvm::Constant>(wide) || wide == v) return wide;
+  if (llvm::isa<llvm::Constant>(wide)) return wide;
   return code.CreateIntrinsic(llvm::Intrinsic::arithmetic_fence, {type}, {wide});
 }
 

@@ -23,9 +23,6 @@ namespace {
 
 using guards::Dim;
 
-/// Raised by hand whenever lowering gives other code for the same kernel: objects are cached.
-constexpr int kLoweringVersion = 26;
-
 /// The unit without what this kernel has no use for: code asks for no more than it needs.
 VectorUnit UsedOf(const loop::Kernel& kernel, const loop::Schedule& schedule, VectorUnit unit) {
   bool has_bf16 = false, has_i16 = false, narrows = false, has_tiles_bf16 = false, has_tiles_i8 = false;
@@ -183,6 +180,6 @@ Result<std::unique_ptr<Target>> MakeTarget(const TargetSpec& spec, const TileFun
   return std::unique_ptr<Target>(std::make_unique<X86Target>(spec, unit));
 }
 
-std::string Identity() { return "llvm " LLVM_VERSION_STRING " lowering " + std::to_string(kLoweringVersion); }
+std::string Identity() { return "llvm " LLVM_VERSION_STRING; }
 
 }  // namespace ingot::compiler::x86
