@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a recording says, for the tests of the recorder.
+// What a recording says, and what archives make of numbers, for tests in Python.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <stdexcept>
 #include <string>
 
+#include "client/archive/scalar_ops.h"
 #include "proto/graph_generated.h"
 
 namespace {
@@ -83,6 +84,27 @@ py::dict Decode(const std::string& bytes) {
   return out;
 }
 
+/// The result, or the text of the error.
+py::object EvaluateScalar(const std::string& target, const py::args& args) {
+  std::vector<c10::IValue> values;
+  for (const py::handle one : args) {
+    if (py::isinstance<py::bool_>(one))
+      values.emplace_back(one.cast<bool>());
+    else if (py::isinstance<py::int_>(one))
+      values.emplace_back(one.cast<int64_t>());
+    else
+      values.emplace_back(one.cast<double>());
+  }
+  const auto result = ingot::client::EvaluateScalar(target, values);
+  if (!result) return py::str(result.error().ToText());
+  if (result->isBool()) return py::bool_(result->toBool());
+  if (result->isInt()) return py::int_(result->toInt());
+  return py::float_(result->toDouble());
+}
+
 }  // namespace
 
-PYBIND11_MODULE(_native_recorder_test, m) { m.def("decode", &Decode); }
+PYBIND11_MODULE(_native_recorder_test, m) {
+  m.def("decode", &Decode);
+  m.def("evaluate_scalar", &EvaluateScalar);
+}

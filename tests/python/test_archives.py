@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Archives of torch.export: compiled by `ingot compile` without Python, loaded here, compared with eager."""
 
+import itertools
 import json
+import math
+import operator
 import os
 import re
 import subprocess
@@ -10,6 +13,7 @@ import sys
 import pytest
 import torch
 from conftest import BIN
+from recorded import load
 from torch import nn
 from torch.export import Dim
 
@@ -415,3 +419,52 @@ def test_what_traps_in_the_processor_is_an_error(store, tmp_path):
     compiled(save(tmp_path / "halved.pt2", Halved(), (ints, ints + 1)))
     done = subprocess.run([sys.executable, "-c", TRAPS, str(tmp_path / "halved.ingot")], env=store.env, capture_output=True, text=True)
     assert done.stdout == "alive\n", (done.returncode, done.stderr)
+
+
+NUMBERS = [False, True, 0, 1, 2, 3, -1, -3, 7, 10, 63, 64, 2**31, -(2**31), 2**53, 2**53 + 1, 2**62, 2**63 - 1, -(2**63),
+           0.0, -0.0, 0.5, -0.5, 2.5, -7.5, 3.0, 1e-300, 1e300, float(2**53), float(2**63), math.inf, -math.inf, math.nan]
+
+
+@pytest.fixture(scope="module")
+def evaluate_scalar():
+    found, = (BIN.parent / "client" / "native").glob("_native_recorder_test*.so")
+    return load("_native_recorder_test", found).evaluate_scalar
+
+
+def names_of_sym_ops():
+    """As the serializer of torch.export names what it takes of numbers."""
+    from torch._export.serde.serialize import _SYM_OPS
+
+    return {f"{op.__module__}.{op.__name__}".replace("torch.fx.experimental.sym_node", "torch"): op for op in _SYM_OPS}
+
+
+def test_numbers_of_archives_are_pythons(evaluate_scalar):
+    """Each function of numbers that an archive can have, of each pair of numbers: value and type are Python's, or it is refused."""
+    answered = {}
+    for name, op in names_of_sym_ops().items():
+        count = {"neg": 1, "pos": 1, "trunc": 1, "sym_not": 1, "sym_int": 1, "sym_float": 1, "_sym_sqrt": 1, "sym_ite": 3}.get(name.rpartition(".")[2], 2)
+        for values in itertools.product(NUMBERS[:12] if count == 3 else NUMBERS, repeat=count):
+            got = evaluate_scalar(name, *values)
+            if isinstance(got, str):
+                continue
+            if op in (operator.lshift, operator.pow) and type(values[1]) is int and values[1] > 2000 and type(values[0]) is not float:
+                # Python would make a number of as many digits; of what is answered (0, 1, -1) a small one is the same.
+                values = (values[0], values[1] % 2 + 2)
+            want = op(*values)
+            assert type(got) is type(want) and repr(got) == repr(want), (name, values)
+            answered[name] = answered.get(name, 0) + 1
+    assert set(answered) == set(names_of_sym_ops()) and min(answered.values()) > 10, answered
+
+
+@pytest.mark.parametrize("program", [lambda x: x * (x.shape[0] & 3), lambda x: x * (x.shape[0] | 8), lambda x: torch.full((3,), x.shape[0] & 6),
+                                     lambda x: x * (x.shape[0] << 2), lambda x: x * (x.shape[0] >> 1)])
+def test_bits_of_sizes_are_no_truths(tmp_path, program):
+    class Program(nn.Module):
+        def forward(self, x):
+            return program(x)
+
+    x = torch.randn(6, 2)
+    torch.export.save(torch.export.export(Program(), (x,), dynamic_shapes=({0: Dim("n", min=2)},)), tmp_path / "p.pt2")
+    subprocess.run([BIN / "ingot", "compile", tmp_path / "p.pt2", "-o", tmp_path / "p.ingot", "--static", "x.0=6"], check=True)
+    got, want = ingot.load(tmp_path / "p.ingot")(x), program(x)
+    assert got.dtype == want.dtype and torch.equal(got, want)
