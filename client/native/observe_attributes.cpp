@@ -205,10 +205,10 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   if (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr) {
     if (!PyObject_TypeCheck(found, &PyGetSetDescr_Type)) NoteType(object);
     if (PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
-      if (number && !IsImmutable(type)) {
-        log_.NoteRead(*number, Reading::kSlot, name);
-      } else if (number) {
+      if (IsImmutable(type)) {
         Getter(object, name);
+      } else if (number) {
+        log_.NoteRead(*number, Reading::kSlot, name);
       }
       if (!IsImmutable(type)) CheckField(object, name);
       if (!Look(object, Reading::kSlot, name).object) LoadMissing(object, name, has_hook);
@@ -438,7 +438,7 @@ void Observer::Getter(PyObject* object, PyObject* name) {
     if (!is_plain) Refuse("tensor-attribute", std::string(text));
     return;
   }
-  if (!number) return;
+  if (!number) return OwnGetter(object, name);
   if (!IsPart(object)) {
     if (HasText(name, "__weakref__")) return Refuse("foreign-attribute", "__weakref__");
     return Operand(object);
@@ -446,6 +446,19 @@ void Observer::Getter(PyObject* object, PyObject* name) {
   const PartField* row = FieldShownAs(object, ViewOf(name));
   if (row == nullptr) return Refuse("foreign-attribute", TextOf(Py_TYPE(object), name));
   log_.NoteField(*number, row->field.data());
+}
+
+/// Of what no reading has led to, and what it leads to: both are the run's own, or something has led there that nobody
+/// saw. A function that the run has made has the globals of its module, a frame those of its code.
+void Observer::OwnGetter(PyObject* object, PyObject* name) {
+  if (log_.IsArgument(object) || IsAtom(object)) return;
+  PyTypeObject* type = Py_TYPE(object);
+  const auto is_own = [&](PyObject* value) { return fresh_.contains(value) || made_.Contain(value); };
+  if (PyFrame_Check(object) || !is_own(object)) return Refuse("foreign-attribute", TextOf(type, name));
+  const PythonRef value(PyObject_GenericGetAttr(object, name));
+  DropError();
+  if (!value || IsAtom(value.get()) || log_.IsOutside(value.get()) || is_own(value.get())) return;
+  Refuse("foreign-attribute", TextOf(type, name) + ", which leads to what nothing has led to");
 }
 
 void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value) {

@@ -389,6 +389,12 @@ void Observer::Identity(PyObject* one, PyObject* other) {
     return;
   }
   if (PyCode_Check(one) && PyCode_Check(other)) return Refuse("value-identity", "code is held against other code");
+  // One of them may be a constant of the code, which another place holds or not as compilers keep one of equal ones.
+  const auto is_constant = [&](PyObject* value) {
+    return (PyTuple_CheckExact(value) || PyFrozenSet_CheckExact(value)) && !IsMade(value);
+  };
+  if (is_constant(one) && is_constant(other))
+    return Refuse("value-identity", std::string(Py_TYPE(one)->tp_name) + " is held against another by `is`");
   if (IsAtom(one) || IsAtom(other) || one == other) {
     // Where one of them was found at a place, the record says that both are one.
     if (one == other && log_.IsArgument(one) && !IsAtom(one) && !IsTensor(one) && !log_.Find(one))

@@ -174,6 +174,7 @@ class Observer final : private InstructionListener {
   void NoteProtocol(PyObject* found);
   void Bind(PyObject* descriptor, PyObject* object = nullptr);
   void Getter(PyObject* object, PyObject* name);
+  void OwnGetter(PyObject* object, PyObject* name);
   void RefuseArgument(const char* name, PyObject* argument, std::string detail);
   void CheckField(PyObject* object, PyObject* name);
   void AllAttributes(PyObject* object);

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Python reads without an instruction that says so: hashes that a dict keeps, what functions and frames of the run's own lead
+to, which of equal constants a compiler has kept. In this process and in another one of the same store."""
+
+import dataclasses
+import enum
+import fractions
+import itertools
+import pathlib
+import subprocess
+import sys
+import uuid
+
+import pytest
+import torch
+
+
+@dataclasses.dataclass(frozen=True)
+class Heads:
+    count: int
+
+
+class Named:
+    def __init__(self, number):
+        self.number = number
+
+    def __hash__(self):
+        return hash(self.number)
+
+    def __eq__(self, other):
+        return isinstance(other, Named) and self.number == other.number
+
+
+class Mode(enum.Enum):
+    ONE, TWO, FOUR = 1, 2, 4
+
+
+class Text(str):
+    pass
+
+
+KEYS = {
+    "a frozen dataclass": Heads,
+    "a class with __hash__": Named,
+    "a tuple of them": lambda number: (Named(number), 3),
+    "a path": lambda number: pathlib.PurePosixPath(str(number)),
+    "a fraction": lambda number: fractions.Fraction(number, 7),
+    "a UUID": lambda number: uuid.UUID(int=number),
+    "a text of another class": lambda number: Text(number),
+    "an enum member": Mode,
+}
+LOOKS = {
+    "get": lambda x: x * TABLE.get(KEY, 1.0),
+    "in": lambda x: x * 3 if KEY in TABLE else x,
+    "keys": lambda x: x * 3 if KEY in TABLE.keys() else x,
+    "[]": lambda x: x * _item(),
+    "a display": lambda x: x * len({**TABLE, KEY: 5.0}),
+    "|": lambda x: x * len(TABLE | {KEY: 5.0}),
+    "==": lambda x: x * 3 if TABLE == {KEY: 0.25, FOUR: 0.5} else x,
+}
+TABLE = KEY = FOUR = None
+
+
+def _item():
+    try:
+        return TABLE[KEY]
+    except KeyError:
+        return 1.0
+
+
+@pytest.mark.parametrize("key, look", itertools.product(KEYS, LOOKS))
+def test_a_key_that_is_not_found_is_looked_for_again(ingot, monkeypatch, key, look):
+    """A miss by hash asks no key anything: only the hashes that the dict keeps say that it is one."""
+    module, make = sys.modules[__name__], KEYS[key]
+    monkeypatch.setattr(module, "FOUR", make(4))
+    monkeypatch.setattr(module, "KEY", make(2))
+    function, x = LOOKS[look], torch.ones(3)
+    step = ingot.compile(function, wait=True, config=ingot.Config(agree="off"))
+    with torch.no_grad():
+        for there in (1, 2, 1):
+            monkeypatch.setattr(module, "TABLE", {make(there): 0.25, module.FOUR: 0.5})
+            for _ in range(3):
+                assert torch.equal(step(x), function(x)), there
+
+
+NUMBER, LIST = 3, [3]
+
+
+def of_a_lambda(x):
+    return x * (lambda: 0).__globals__["NUMBER"]
+
+
+def of_an_inner_class(x):
+    class Inner:
+        def method(self):
+            return 0
+
+    return x * Inner.method.__globals__["NUMBER"]
+
+
+def of_a_closure():
+    number = 3
+
+    def f(x):
+        return x * (lambda: number).__closure__[0].cell_contents
+
+    def change(value):
+        nonlocal number
+        number = value
+
+    return f, change
+
+
+def of_a_traceback(x):
+    try:
+        raise ValueError
+    except ValueError as error:
+        return x * error.__traceback__.tb_frame.f_globals["NUMBER"]
+
+
+def of_a_generator(x):
+    return x * (i for i in range(3)).gi_frame.f_globals["NUMBER"]
+
+
+def _set_number(value):
+    globals()["NUMBER"] = value
+
+
+def writes_through_a_lambda(x):
+    (lambda: 0).__globals__["NUMBER"] = 9
+    return x * 2
+
+
+@pytest.mark.parametrize("function", [of_a_lambda, of_an_inner_class, of_a_closure, of_a_traceback, of_a_generator])
+def test_what_the_runs_own_objects_lead_to_is_seen(ingot, function):
+    f, change = function() if function is of_a_closure else (function, _set_number)
+    step, x = ingot.compile(f, wait=True, config=ingot.Config(agree="off")), torch.ones(3)
+    with torch.no_grad():
+        for number in (3, 5, 3):
+            change(number)
+            for _ in range(3):
+                assert torch.equal(step(x), x * number)
+
+
+def test_what_is_written_through_the_runs_own_objects_is_written(ingot):
+    step, x = ingot.compile(writes_through_a_lambda, wait=True, config=ingot.Config(agree="off")), torch.ones(3)
+    with torch.no_grad():
+        for _ in range(4):
+            _set_number(3)
+            step(x)
+            assert NUMBER == 9
+    _set_number(3)
+
+
+PAIR = ("a", "b")
+
+
+def test_a_constant_is_not_held_against_another_object(ingot, monkeypatch):
+    """Compilers keep one of equal constants; what a place holds later is another object."""
+    def f(x):
+        pair = ("a", "b")
+        return x * 2 if pair is PAIR else x * 3
+
+    module = sys.modules[__name__]
+    monkeypatch.setattr(module, "PAIR", next(c for c in f.__code__.co_consts if c == ("a", "b")))
+    step, x = ingot.compile(f, wait=True, config=ingot.Config(agree="off")), torch.ones(3)
+    with torch.no_grad():
+        for _ in range(3):
+            assert torch.equal(step(x), x * 2)
+        monkeypatch.setattr(module, "PAIR", tuple(["a", "b"]))
+        for _ in range(3):
+            assert torch.equal(step(x), x * 3)
+
+
+CHILD = """
+import sys, torch, ingot
+sys.path.insert(0, {folder!r})
+import test_unseen_reads as module
+there, expected = int(sys.argv[1]), float(sys.argv[2])
+module.KEY, module.TABLE = module.Heads(2), {{module.Heads(there): 0.25}}
+step = ingot.compile(module.LOOKS["get"], wait=True, config=ingot.Config(agree="off"))
+with torch.no_grad():
+    for _ in range(2):
+        assert step(torch.ones(3))[0] == expected
+print("native", ingot.stats()["native_calls"])
+"""
+
+
+def test_another_process_looks_for_a_key_again(ingot):
+    folder = str(pathlib.Path(__file__).parent)
+    said = []
+    for there, expected in ((1, 1.0), (1, 1.0), (2, 0.25), (1, 1.0)):
+        done = subprocess.run([sys.executable, "-c", CHILD.format(folder=folder), str(there), str(expected)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        said.append(done.stdout.strip())
+    assert said[1] == said[3] == "native 2", said
