@@ -13,8 +13,10 @@
 #include "compiler/import/positions.h"
 #include "compiler/import/recorded_sizes.h"
 #include "compiler/import/sizes.h"
+#include "compiler/import/step_call.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
+#include "compiler/ops/collectives.h"
 #include "compiler/ops/infer.h"
 #include "compiler/ops/op_table.h"
 #include "compiler/ops/ops.h"
@@ -409,7 +411,57 @@ class Lifter {
 
   // -- what left no node ---------------------------------------------------------------------------
 
+  /// An operator that found nothing to do gave its operands back: what it asks of sizes holds for it as for one that
+  /// made a node. False for a step that did something.
+  Result<bool> NoteGivenBack(size_t step) {
+    TRY_ASSIGN(const StepCall call, StepCall::Read(recording_, step));
+    const auto takes = [&call](uint32_t id) { return call.Takes(id); };
+    if (!call.writes.empty() || call.made.empty() || !std::ranges::all_of(call.made, takes)) return false;
+    Node node{call.op, call.args};
+    node.step = static_cast<int32_t>(step);
+    bool has_values = true;
+    const auto name = [&](uint32_t& id) {
+      if (id == kNoValue) return;
+      id = imported_.value_of[id];
+      has_values &= id != kNoValue;
+    };
+    for (Arg& arg : node.args) {
+      if (auto* ref = std::get_if<Ref>(&arg)) name(ref->id);
+      if (auto* list = std::get_if<RefList>(&arg)) std::ranges::for_each(list->ids, name);
+    }
+    for (const uint32_t id : call.made) node.results.push_back(imported_.value_of[id]);
+    if (!has_values) {
+      if (!GivesBack(call.op) && !WaitsForCollective(call.op)) sizes_.FixAll(call.op);
+      return true;
+    }
+    TRY(LiftArgs(node));
+    const bool is_known = GivesBack(call.op) || WaitsForCollective(call.op) || GaveBackAsInferred(node);
+    if (!is_known && TakesSizes(node)) FixOperands(node, call.op);
+    // It does so where that lies as asked.
+    const bool is_layout = call.op == "aten.contiguous";
+    ForEachOperand(node, [&](ValueId id) {
+      if (is_layout && !out_.type(id).IsContiguous()) layouts_.Fix(out_.type(id), call.op);
+    });
+    return true;
+  }
+
+  /// Whether inference tells that the results have the sizes of the operands that they are, or ties those.
+  bool GaveBackAsInferred(const Node& node) {
+    const auto inferred = NoteOperator(out_, node, sizes_) ? InferWithin(out_, node) : std::nullopt;
+    if (!inferred || inferred->size() != node.results.size()) return false;
+    for (size_t i = 0; i < inferred->size(); ++i) {
+      const Dims &made = (*inferred)[i].sizes, &given = out_.type(node.results[i]).sizes;
+      if (made.size() != given.size()) return false;
+      for (size_t d = 0; d < made.size(); ++d) {
+        if (made[d] != given[d] && !sizes_.Tie(made[d], given[d])) return false;
+      }
+    }
+    return true;
+  }
+
   Status NoteDropped(size_t step) {
+    TRY_ASSIGN(const bool is_noted, NoteGivenBack(step));
+    if (is_noted) return {};
     const proto::Step& raw = recording_.step(step);
     const std::string op = GraphOpName(raw.op()->string_view()).value_or("");
     const auto each_operand = [&](auto visit) -> Status {
@@ -422,13 +474,7 @@ class Lifter {
       }
       return {};
     };
-    // It returned its operand, which it does where that lies as asked.
-    if (op == "aten.contiguous" || op.starts_with("aten.to.")) {
-      TRY(each_operand([&](ValueId value) {
-        const Type& type = out_.type(value);
-        if (!type.IsContiguous() && op == "aten.contiguous") layouts_.Fix(type, op);
-      }));
-    } else if (AnswersOf(op) == Answers::kSizes || AnswersOf(op) == Answers::kElements) {
+    if (AnswersOf(op) == Answers::kSizes || AnswersOf(op) == Answers::kElements) {
       TRY(each_operand([&](ValueId value) { layouts_.Fix(out_.type(value), op); }));
     }
     const auto* args = raw.args();

@@ -156,6 +156,50 @@ TEST(Lift, ServesNumbersThatFitTheTypeTheyAreConvertedTo) {
   EXPECT_THAT(LiftOf(r.Finish({y})).range, HasSubstr("s0 <= 255"));
 }
 
+/// Such a step makes no node, and yet asked for what an operator of its name asks for.
+TEST(Lift, HoldsSizesThatAnOperatorAskedForAndGaveItsOperandBack) {
+  const auto lift = [](const std::string& op, auto more) {
+    RecordingBuilder r;
+    const uint32_t x = r.Input("x", DType::kF32, {6, 4});
+    r.Expr(SizeOp::Size, x, 0);
+    std::vector<RecordedArg> args = Args(V(x));
+    more(args);
+    r.Step(op, std::move(args), Args(V(x)));
+    const uint32_t y = r.Fresh(DType::kF32, {6, 4});
+    r.Step("aten::relu", Args(V(x)), Args(V(y)));
+    return LiftOf(r.Finish({y}));
+  };
+  const auto nothing = [](std::vector<RecordedArg>&) {};
+  const auto sizes = [](std::vector<RecordedArg>& args) { args.push_back(IntList({6, 4})); };
+  EXPECT_THAT(lift("aten::sum_to_size", sizes).error, HasSubstr("no size may differ: aten.sum_to_size"));
+  EXPECT_THAT(lift("aten::operator_that_nobody_knows", nothing).error, HasSubstr("no size may differ"));
+  EXPECT_EQ(lift("aten::atleast_2d", nothing).range, "s0 >= 2 and s1 >= 2");
+  EXPECT_EQ(lift("aten::positive", nothing).range, "s0 >= 2 and s1 >= 2");
+}
+
+TEST(Lift, TiesSizesOfTensorsThatAreBroadcastToWhatTheyAre) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {6, 4}), z = r.Input("z", DType::kF32, {6, 4});
+  const uint32_t w = r.Weight("w", DType::kF32, {4});
+  r.Expr(SizeOp::Size, x, 0);
+  r.Step("aten::broadcast_tensors", Args(ValueList({x, z})), Args(ValueList({x, z})));
+  const uint32_t y = r.Fresh(DType::kF32, {6, 4}), sum = r.Fresh(DType::kF32, {4});
+  r.Step("aten::relu", Args(V(x)), Args(V(y)));
+  r.Step("aten::sum.dim_IntList", Args(V(z), IntList({0}), B(false), Nil()), Args(V(sum)));
+  const Found found = LiftOf(r.Finish({y, sum, w}));
+  EXPECT_THAT(found.text, HasSubstr("%x: f32[s0, s1]"));
+  EXPECT_THAT(found.text, HasSubstr("%z: f32[s0, s1]"));
+}
+
+TEST(Lift, HoldsASizeThatARepeatWasTold) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {6, 4});
+  r.Expr(SizeOp::Size, x, 0);
+  const uint32_t y = r.Fresh(DType::kF32, {12, 4});
+  r.Step("aten::repeat_interleave.self_int", Args(V(x), I(2), I(0), I(12)), Args(V(y)));
+  EXPECT_THAT(LiftOf(r.Finish({y})).text, HasSubstr("%x: f32[6, s0]"));
+}
+
 TEST(Lift, MakesQuotientsSizes) {
   RecordingBuilder r;
   const uint32_t x = r.Input("x", DType::kF32, {1, 3, 12, 14});

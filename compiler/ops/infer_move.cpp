@@ -243,14 +243,20 @@ bool InferPadSequence(const Call& call, Results& results) {
 bool InferRepeatInterleave(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
   const std::optional<Dim> repeats = call.DimAt(1);
-  if (!type || !repeats) return false;
-  if (call.IsNone(2)) return Push(type->dtype, {type->Elements() * *repeats}, results);
+  const std::optional<Dim> total = call.DimAt(3);
+  if (!type || !repeats || (!total && !call.IsNone(3))) return false;
+  const auto is_told = [&total](const Dim& size) { return !total || SameSize(size, *total); };
+  if (call.IsNone(2)) {
+    const Dim size = type->Elements() * *repeats;
+    return is_told(size) && Push(type->dtype, {size}, results);
+  }
   const std::optional<int64_t> dim = call.IntAt(2);
   if (!dim || type->sizes.empty()) return false;
   const std::optional<size_t> at = WrapDim(*dim, type->rank());
   if (!at) return false;
   Dims sizes = type->sizes;
   sizes[*at] = sizes[*at] * *repeats;
+  if (!is_told(sizes[*at])) return false;
   return Push(type->dtype, std::move(sizes), results);
 }
 

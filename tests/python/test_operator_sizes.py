@@ -322,3 +322,58 @@ def test_turned_images_lie_as_eager_leaves_them(ingot, function):
                 same(result, wanted)
                 assert result.stride() == wanted.stride(), step.report()
         assert seen["native_calls"] >= len(shapes)
+
+
+ROW = torch.ones(6, 4)
+# What is called, the shapes of its arguments: the first are recorded. Operators that find nothing to do at these, or only check.
+ASKED = {
+    "broadcast to a weight": (lambda x: torch.broadcast_tensors(x, ROW)[0] + 1, [[(6, 4)], [(8, 4)], [(2, 4)], [(1, 4)], [(6, 1)], [(6, 4)]]),
+    "broadcast to a sum": (lambda x: [part.sum(0) for part in torch.broadcast_tensors(x, ROW)], [[(6, 4)], [(1, 4)], [(8, 4)], [(2, 6, 4)]]),
+    "broadcast to each other": (lambda x, y: torch.broadcast_tensors(x, y)[0] + 1, [[(6, 4), (6, 4)], [(8, 4), (8, 4)], [(8, 4), (6, 4)], [(6, 4), (1, 4)], [(3, 7), (3, 7)]]),
+    "sum_to_size": (lambda x: x.sum_to_size(6, 4) * 2, [[(6, 4)], [(8, 4)], [(3, 4)], [(2, 6, 4)], [(6, 5)]]),
+    "sum_to_size of numbers": (lambda x: torch.ops.aten.sum_to_size(x, [6, 4]) * 2, [[(6, 4)], [(8, 4)], [(3, 4)]]),
+    "sum_to_size of another": (lambda x, y: x.sum_to_size(y.shape) * 2, [[(6, 4), (6, 4)], [(6, 4), (1, 4)], [(6, 4), (3, 4)], [(3, 4), (3, 4)], [(7, 5), (7, 5)]]),
+    "sum_to_size of its own": (lambda x: x.sum_to_size(x.shape[0], x.shape[1]) * 2, [[(6, 4)], [(8, 4)], [(3, 5)]]),
+    "sum_to_size that is itself": (lambda x: x * 2 if x.sum_to_size(2, 3) is x else x * 3, [[(2, 3)], [(4, 3)], [(2, 4)]]),
+    "repeats as many": (lambda x: x.repeat_interleave(2, 0, output_size=12) + 1, [[(6, 4)], [(8, 4)], [(3, 4)], [(6, 9)]]),
+    "repeats all as many": (lambda x: x.repeat_interleave(2, output_size=48) + 1, [[(6, 4)], [(8, 4)], [(8, 3)], [(4, 6)]]),
+    "a product of one": (lambda x: torch.cartesian_prod(x) + 1, [[(6,)], [(8,)], [(3,)]]),
+}
+# Nothing to do, whatever the sizes: one recording serves all.
+NEVER_ASKED = {
+    "atleast_2d": lambda x: torch.atleast_2d(x) + 1,
+    "atleast_1d of two": lambda x: sum(torch.atleast_1d(x, x * 2)),
+    "positive": lambda x: +x * 2,
+    "real": lambda x: torch.real(x) + 1,
+    "conj": lambda x: x.conj().resolve_conj().resolve_neg() + 1,
+    "flatten": lambda x: x.flatten(1, 1) + 1,
+    "alpha_dropout": lambda x: F.alpha_dropout(F.feature_alpha_dropout(x, 0.5, False), 0.5, False) + 1,
+    "dropout": lambda x: F.dropout(x, 0.5, False).contiguous().to(torch.float32).type_as(x) + 1,
+}
+
+
+@pytest.mark.parametrize("function, shapes", ASKED.values(), ids=ASKED)
+def test_what_an_operator_asks_of_sizes_holds_where_it_does_nothing(ingot, function, shapes):
+    for order in (shapes, shapes[:1] + shapes[:0:-1]):
+        step = ingot.compile(function, wait=True)
+        with torch.no_grad():
+            for sizes in order * 2:
+                given, seen = [torch.randn(*size) for size in sizes], []
+                for call in (step, function):
+                    try:
+                        seen.append(call(*given))
+                    except RuntimeError as error:
+                        seen.append(error)
+                assert isinstance(seen[0], RuntimeError) == isinstance(seen[1], RuntimeError), (sizes, seen, step.report())
+                if not isinstance(seen[1], RuntimeError):
+                    same(*seen)
+
+
+@pytest.mark.parametrize("function", NEVER_ASKED.values(), ids=NEVER_ASKED)
+def test_operators_that_never_ask_leave_sizes_open(ingot, function):
+    step = ingot.compile(function, wait=True)
+    with torch.no_grad(), counted(ingot) as seen:
+        for shape in PAIRS:
+            x = torch.randn(*shape)
+            same(step(x), function(x))
+    assert (seen["captures"], seen["native_calls"]) == (1, len(PAIRS) - 1), step.report() + step.soundness()
