@@ -179,10 +179,11 @@ class Flattener {
   void Exactly(PyObject* value) {
     ValueWriter writer;
     writer.Write(value);
-    const Digest digest = writer.Finish();
+    const auto digest = writer.Finish();
+    if (!digest) out_.unsupported = "nesting";
     Tag('r');
-    Raw(digest.low);
-    Raw(digest.high);
+    Raw(digest.value_or(Digest()).low);
+    Raw(digest.value_or(Digest()).high);
   }
 
   void Sequence(PyObject* value, const std::string& name) {

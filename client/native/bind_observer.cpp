@@ -103,7 +103,7 @@ void BindObserver(py::module_& m) {
                              [](const Observer& o) -> py::object {
                                if (o.refused()) return py::make_tuple(o.refused()->name, o.refused()->detail);
                                if (const std::string problem = o.log().ProblemOfAll(); !problem.empty())
-                                 return py::make_tuple("side-effect", problem);
+                                 return py::make_tuple(o.log().problem_kind(), problem);
                                return py::none();
                              })
       .def_property_readonly("instructions", &Observer::instruction_count)

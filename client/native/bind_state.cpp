@@ -37,7 +37,7 @@ py::list Structure(py::handle root, const std::string& name) {
 py::tuple ValueState(py::handle value) {
   ValueWriter writer;
   writer.Write(value.ptr());
-  return py::make_tuple(writer.Finish().ToHex(), ShortText(value.ptr()), writer.opaque());
+  return py::make_tuple(writer.FinishOrUntold().ToHex(), ShortText(value.ptr()), writer.opaque());
 }
 
 /// flatten(args, kwargs, parameters, varying) -> (tensors, names, objects, shape)

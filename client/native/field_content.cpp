@@ -24,7 +24,7 @@ namespace {
 Digest DigestOfContent(PyObject* value) {
   ValueWriter writer;
   writer.Write(value);
-  return writer.Finish();
+  return writer.FinishOrUntold();
 }
 
 PyObject* InternedMaxlen() {
@@ -289,7 +289,7 @@ Digest DigestOfSeen(const Seen& seen) {
   } else if (IsTensor(value)) {
     hasher.AddField("tensor");
     AddClassName(hasher, Py_TYPE(value));
-    const Digest meta = MetadataOf(value);
+    const Digest meta = HasPlainMetadata(value) ? MetadataOf(value) : DigestOfUntold();
     hasher.Add(meta.low);
     hasher.Add(meta.high);
   } else {

@@ -88,7 +88,7 @@ class StructureWalk {
       writer.Write(value);
       if (!fresh) AppendLittle(bytes, static_cast<uint64_t>(it->second));
     }
-    const Digest digest = writer.Finish();
+    const Digest digest = writer.FinishOrUntold();
     AppendLittle(bytes, digest.low);
     AppendLittle(bytes, digest.high);
   }

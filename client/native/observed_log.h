@@ -136,6 +136,8 @@ class ObservedLog {
   size_t object_count() const { return objects_.size(); }
   /// Why the log cannot stand for the run; the first reason.
   const std::string& problem() const { return problem_; }
+  /// The name of the refusal that it is.
+  const char* problem_kind() const { return is_untold_ ? "foreign-type" : "side-effect"; }
   /// When the run has ended: does the noted writes again, to copies from before. A container that has become another
   /// than its copy is a problem, and so is one that has changed and of which no write was noted, or that had changed
   /// before the first that was; the dict of an object's attributes is one too. The copies are of no use from then on.
@@ -171,6 +173,7 @@ class ObservedLog {
   static Place PlaceOf(PyObject* holder, Reading reading, PyObject* key);
   bool IsWritten(const Place& place, PyObject* key) const;
   void Add(Number holder, Reading reading, PyObject* key, Seen seen);
+  Seen LookFor(Number holder, PyObject* source, Reading reading, PyObject* key);
   void Follow(Number holder, const Read& read);
   bool LiesUnder(Number number, Number above) const;
   /// A container from before the first write, and who holds it.
@@ -210,6 +213,7 @@ class ObservedLog {
   std::vector<PythonRef> code_;  ///< of lines, once the reads are gone
   Line line_;
   std::string problem_;
+  bool is_untold_ = false;  ///< `problem_` is a content that has no digest
   uint64_t path_bytes_ = 0;  ///< of all reads
 };
 

@@ -219,7 +219,7 @@ int Observer::See(const Instruction& in) {
   const size_t awaited = refused_ ? 0 : Follow(in);
   const int tag = refused_ ? kNone : Observe(in);
   passed_on_.clear();
-  if (!refused_ && !log_.problem().empty()) Refuse("side-effect", log_.problem());
+  if (!refused_ && !log_.problem().empty()) Refuse(log_.problem_kind(), log_.problem());
   // What the instruction lets go must go.
   if (refused_) log_.Release();
   return (aliased_ ? static_cast<int>(kAliased) : tag) | static_cast<int>(awaited << kTagBits);

@@ -135,7 +135,7 @@ Seen LookAtPart(PyObject* part, const PartField& row) {
   if (!row.is_content) return seen;
   ValueWriter writer;
   writer.Write(seen.object ? seen.object.get() : Py_NotImplemented);
-  return {PythonRef(), writer.Finish()};
+  return {PythonRef(), writer.FinishOrUntold()};
 }
 
 }  // namespace ingot::client

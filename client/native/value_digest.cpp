@@ -27,6 +27,8 @@ namespace {
 constexpr int kDigestDepthMax = 24;
 constexpr size_t kDigestValuesMax = 50'000;
 
+uint64_t untold_digests = 0;
+
 }  // namespace
 
 void ValueWriter::WriteBytes(std::string_view bytes) {
@@ -123,7 +125,7 @@ void ValueWriter::WriteSet(PyObject* set) {
     member.depth_ = depth_;
     member.Write(item);
     opaque_.insert(opaque_.end(), member.opaque().begin(), member.opaque().end());
-    digests.push_back(member.Finish());
+    digests.push_back(member.Finish().value_or(Digest()));
   }
   std::sort(digests.begin(), digests.end());
   WriteTag(PyFrozenSet_Check(set) ? 'Z' : 'S');
@@ -248,6 +250,18 @@ void ValueWriter::Write(PyObject* value) {
   ++depth_;
   if (!WriteContainer(value) && !WriteNamed(value)) WriteObject(value);
   --depth_;
+}
+
+Digest DigestOfUntold() {
+  ++untold_digests;
+  return RandomDigest();
+}
+
+uint64_t UntoldDigests() { return untold_digests; }
+
+Digest ValueWriter::FinishOrUntold() const {
+  const auto digest = Finish();
+  return digest ? *digest : DigestOfUntold();
 }
 
 std::string ShortText(PyObject* value) {

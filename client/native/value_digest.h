@@ -3,6 +3,8 @@
 
 #include <Python.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -25,11 +27,17 @@ class ValueWriter {
  public:
   /// Appends one value. Never fails: what cannot be digested is written as its type and listed.
   void Write(PyObject* value);
-  /// Digest of all bytes so far.
-  Digest Finish() const { return DigestOf(Bytes(bytes_)); }
+  /// Digest of all bytes so far; nothing where a value among them could not be digested: the bytes are those of
+  /// others as well.
+  std::optional<Digest> Finish() const {
+    return opaque_.empty() ? std::optional(DigestOf(Bytes(bytes_))) : std::nullopt;
+  }
+  /// The same, or DigestOfUntold().
+  Digest FinishOrUntold() const;
   void Clear() {
     bytes_.clear();
     seen_.clear();
+    opaque_.clear();
   }
   /// Type names of values that could not be digested, in order found.
   const std::vector<std::string>& opaque() const { return opaque_; }
@@ -69,6 +77,11 @@ class ValueWriter {
   std::vector<std::string> opaque_;
   int depth_ = 0;
 };
+
+/// A digest that equals no other, not even the next of the same value: of what cannot be digested.
+Digest DigestOfUntold();
+/// How many of them were given in this process: what comes of a look meanwhile has one in it. Needs the GIL.
+uint64_t UntoldDigests();
 
 /// A few characters that show a value to people: "SiLU", "1e-06", "'gelu'".
 std::string ShortText(PyObject* value);

@@ -8,6 +8,7 @@ import datetime
 import decimal
 import enum
 import fractions
+import ipaddress
 import math
 import pathlib
 import struct
@@ -243,3 +244,25 @@ def test_of_tensors_all_that_is_known_counts(native):
         found[digest].append(one)
     assert all(len(alike) == 1 for alike in found.values()), [alike for alike in found.values() if len(alike) > 1]
     assert native.digest_value(torch.nested.nested_tensor([torch.ones(2)]))[2]  # Whose sizes nobody tells.
+
+
+def test_what_cannot_be_told_equals_nothing(native):
+    """Not even itself, so that no comparison passes by it."""
+    def nested(kind, value):
+        for _ in range(40):
+            value = kind([value])
+        return value
+
+    address = ipaddress.ip_address("1.2.3.4")
+    for value in (*(nested(kind, 3) for kind in (list, tuple, frozenset)), {nested(tuple, 3): 1}, {address}, {(address, 0): 1}, Options({address}), iter([])):
+        (digest, _, opaque), (again, _, _) = native.digest_value(value), native.digest_value(value)
+        assert opaque and digest != again, value
+
+
+def test_code_whose_constants_cannot_be_told_equals_only_itself(native):
+    def code(value):
+        return compile("x = " + "(" * 28 + repr(value) + ",)" * 28, "", "exec")
+
+    one, other = code(3), code(3)
+    assert native.digest_code(one) == native.digest_code(one)
+    assert len({native.digest_code(made) for made in (one, other, code(5))}) == 3

@@ -602,3 +602,89 @@ def h():
 def fn(x): return x * len(h().__doc__)
 mutations = ["h.__code__ = h.__code__.replace(co_consts=tuple(c.replace(co_consts=('abcd',) + c.co_consts[1:])"
              " if isinstance(c, types.CodeType) else c for c in h.__code__.co_consts))"]
+
+# %% member_made_by_a_library
+import ipaddress
+S = {ipaddress.ip_address("1.2.3.4")}
+ip = ipaddress.ip_address("1.2.3.5")
+def fn(x): return x * 2 if ip in S else x * 3
+mutations = ["S = {ipaddress.ip_address('1.2.3.5')}"]
+native = False
+
+# %% member_that_holds_what_a_library_made
+import ipaddress
+class K:
+    def __init__(self, v): self.v = v
+    def __hash__(self): return hash(self.v)
+    def __eq__(self, other): return self.v == other.v
+S = {K(ipaddress.ip_address("1.2.3.4"))}
+k = K(ipaddress.ip_address("1.2.3.5"))
+def fn(x): return x * 2 if k in S else x * 3
+mutations = ["S = {K(ipaddress.ip_address('1.2.3.5'))}"]
+native = False
+
+# %% key_that_holds_what_a_library_made
+import ipaddress
+D = {(ipaddress.ip_address("1.2.3.4"), 0): 3}
+k = ipaddress.ip_address("1.2.3.5"), 0
+def fn(x): return x * D.get(k, 2)
+mutations = ["D = {(ipaddress.ip_address('1.2.3.5'), 0): 3}"]
+native = False
+
+# %% member_made_by_a_library_of_a_set_that_the_run_fills
+import ipaddress
+S = {ipaddress.ip_address("1.2.3.4")}
+def fn(x):
+    S.add(1)
+    return x * 2 if ipaddress.ip_address("1.2.3.5") in S else x * 3
+mutations = ["S = {ipaddress.ip_address('1.2.3.5')}"]
+native = False
+
+# %% sets_in_sets
+def deep(k):
+    for _ in range(30): k = frozenset([k])
+    return k
+D = deep(3.0)
+def fn(x):
+    t = D
+    while isinstance(t, frozenset): t = next(iter(t))
+    return x * t
+mutations = ["D = deep(5.0)"]
+native = False
+
+# %% key_that_is_nested
+def deep(k):
+    for _ in range(30): k = k,
+    return k
+D = {deep(3.0): 1}
+def fn(x):
+    for t in D:
+        while isinstance(t, tuple): t = t[0]
+        x = x * t
+    return x
+mutations = ["D = {deep(5.0): 1}"]
+native = False
+
+# %% argument_with_a_key_that_is_nested
+def deep(k):
+    for _ in range(30): k = k,
+    return k
+k = 3.0
+def keywords(): return {"d": {deep(k): 1}}
+def fn(x, d):
+    for t in d:
+        while isinstance(t, tuple): t = t[0]
+        x = x * t
+    return x
+mutations = ["k = 5.0"]
+native = False
+
+# %% constant_that_is_nested
+def made(k):
+    names = {}
+    exec("def g(x):\n    t = %s\n    while isinstance(t, tuple): t = t[0]\n    return x * t\n" % ("(" * 28 + str(k) + ",)" * 28), globals(), names)
+    return names["g"]
+g = made(3.0)
+def fn(x): return g(x)
+mutations = ["g.__code__ = made(5.0).__code__", "g.__code__ = made(5.0).__code__", "g.__code__ = made(7.0).__code__"]
+native = None
