@@ -38,6 +38,18 @@ bool IsPlainKey(PyObject* key) {
   return true;
 }
 
+/// Why a tensor is not taken that has a key of the dispatcher's beyond those of plain ones, each a fact that a program
+/// can ask for and no shape holds: the elements may be others when they are read, or lie elsewhere.
+const char* UnusualKey(const at::Tensor& tensor) {
+  using Key = c10::DispatchKey;
+  constexpr c10::DispatchKeySet kUsual({Key::CPU, Key::AutogradCPU, Key::ADInplaceOrView, Key::AutocastCPU});
+  constexpr c10::DispatchKeySet kLazy({Key::Conjugate, Key::Negative, Key::ZeroTensor});
+  const uint64_t unusual = tensor.key_set().raw_repr() & ~kUsual.raw_repr();
+  if (unusual == 0) return nullptr;
+  if ((unusual & ~kLazy.raw_repr()) == 0) return "lazy-conjugate";
+  return tensor.is_quantized() ? "quantized" : "layout";
+}
+
 class Flattener {
  public:
   Flattener(Arguments& out, bool want_names) : out_(out), want_names_(want_names) {}
@@ -134,16 +146,14 @@ class Flattener {
   void TensorValue(PyObject* value, const std::string& name) {
     out_.parts.push_back(value);
     const at::Tensor& tensor = THPVariable_Unpack(value);
-    if (!THPVariable_CheckExact(value)) out_.unsupported = "subclass";
-    if (tensor.layout() != at::kStrided || tensor.is_nested()) {
-      out_.unsupported = "layout";
-    } else if (tensor.device().type() != at::kCPU) {
+    if (tensor.device().type() != at::kCPU) {
       out_.unsupported = "device";
+    } else if (const char* reason = UnusualKey(tensor)) {
+      out_.unsupported = reason;
     } else if (grad_ && tensor.requires_grad()) {
       out_.unsupported = "requires-grad";
-    } else if (tensor.is_conj() || tensor.is_neg()) {
-      out_.unsupported = "lazy-conjugate";
     }
+    if (!THPVariable_CheckExact(value)) out_.unsupported = "subclass";
     // One tensor in two places is one input of the graph, and such a call a shape of its own.
     if (const size_t first = FirstOf(tensor); first < out_.tensors.size()) {
       Tag('^');

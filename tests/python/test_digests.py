@@ -11,6 +11,7 @@ import fractions
 import ipaddress
 import math
 import pathlib
+import re
 import struct
 import uuid
 
@@ -266,3 +267,28 @@ def test_code_whose_constants_cannot_be_told_equals_only_itself(native):
     one, other = code(3), code(3)
     assert native.digest_code(one) == native.digest_code(one)
     assert len({native.digest_code(made) for made in (one, other, code(5))}) == 3
+
+
+ROWS = re.findall(r'\{"([\w ]*)",\s*"([\w ]*)",\s*(?:true|false),\s*\w+\}',
+                  (pathlib.Path(__file__).parents[2] / "client" / "native" / "tensor_facts.cpp").read_text())
+ONE = torch.ones(3)
+GETTERS, METHODS = (" ".join(column).split() for column in zip(*ROWS))
+
+
+def outcome(call, x):
+    try:
+        return str(call(x))
+    except (RuntimeError, NotImplementedError, TypeError, AttributeError) as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("name", [*GETTERS, *METHODS])
+def test_what_a_call_is_told_of_a_tensor_is_eagers(ingot, name):
+    """Tensors that differ in a fact are arguments of different shapes, or of none."""
+    function = (lambda x: (getattr(x, name), ONE + 1)) if name in GETTERS else (lambda x: (getattr(x, name)(), ONE + 1))
+    step = ingot.compile(function, wait=True, config=ingot.Config(agree="off"))
+    given = [*tensors(), torch.ones(2, 2).to("meta"), torch.quantize_per_tensor(torch.ones(2, 2), 1.0, 0, torch.qint8)]
+    with torch.no_grad():
+        for x in given[:1] + given + given[::-1]:
+            assert outcome(step, x) == outcome(function, x), step.report()
+
