@@ -6,11 +6,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/digest.h"
 #include "client/archive/followed_sizes.h"
 #include "client/archive/guard_code.h"
 #include "client/archive/record_reader.h"
@@ -104,6 +106,19 @@ at::Tensor MakeUp(const InputShape& shape, std::span<const int64_t> values, int6
   return made.fill_(whole);
 }
 
+Bytes MemoryOf(const at::Tensor& tensor) {
+  const auto [first, last] = RangeOf(tensor);
+  return {first, last};
+}
+
+/// Another tensor of the same strides and, in gaps too, the same bytes. A clone lies as it likes.
+at::Tensor CopyOfMemory(const at::Tensor& tensor) {
+  const at::Tensor copy = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options());
+  const Bytes memory = MemoryOf(tensor);
+  if (!memory.empty()) std::memcpy(AddressOf(copy), memory.data(), memory.size());
+  return copy;
+}
+
 }  // namespace
 
 struct ExportArchive::State {
@@ -120,6 +135,7 @@ struct ExportArchive::State {
   std::vector<Bound> weights;
   std::vector<Output> results;
   std::map<std::string, at::Tensor> tensors;  ///< weights by outside name
+  std::map<std::string, Digest> untouched;    ///< their memory as it was read
   std::map<std::string, Buffer> elements;     ///< of Weight(), by outside name
   std::string arguments;
   std::string outputs;
@@ -206,6 +222,7 @@ Status ExportArchive::State::ReadTensors() {
     for (const auto& [target, payload] : config.at("config").items()) {
       Result<at::Tensor> tensor = reader.Tensor(folder, payload);
       if (!tensor) return std::move(tensor).error().Wrap(fmt::format("weight '{}'", target));
+      untouched[target] = DigestOf(MemoryOf(*tensor));
       tensors[target] = *std::move(tensor);
     }
   }
@@ -451,10 +468,8 @@ Result<Buffer> ExportArchive::State::Record(std::span<const int64_t> values, std
   std::map<std::string, at::Tensor> bound;
   for (const Bound& weight : weights) {
     const at::Tensor& stored = tensors.at(weight.target);
-    at::Tensor own = weight.is_buffer ? stored.clone() : stored;
-    // An expanded buffer cannot be written, and a clone of it would have other strides.
-    if (own.strides() != stored.strides()) own = stored;
-    scope[weight.value] = bound.try_emplace(weight.target, own).first->second;
+    scope[weight.value] =
+        bound.try_emplace(weight.target, weight.is_buffer ? CopyOfMemory(stored) : stored).first->second;
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor made = MakeUp(shapes[i], values, whole);
@@ -560,6 +575,9 @@ Result<ExportedWeight> ExportArchive::Weight(const std::string& name) {
   const at::Tensor& tensor = found->second;
   const auto dtype = DTypeOf(tensor.scalar_type());
   if (!dtype) return Error(Code::kUnsupported, fmt::format("weight '{}' has an unknown element type", name));
+  if (DigestOf(MemoryOf(tensor)) != state_->untouched.at(name)) {
+    return Error(Code::kInternal, fmt::format("weight '{}' was changed by a run of the program", name));
+  }
   auto [elements, added] = state_->elements.try_emplace(name);
   if (added) elements->second = CopyElements(tensor);
   return ExportedWeight{name, static_cast<guards::DType>(*dtype), tensor.sizes().vec(), tensor.strides().vec(),

@@ -61,7 +61,7 @@ class ExportArchive {
   const std::string& arguments() const;
   /// Result structure as JSON text (docs/format/export.md), after a Record().
   const std::string& outputs() const;
-  /// A weight by the name that recordings give it; its elements live as long as this.
+  /// A weight by the name that recordings give it; its elements live as long as this. kInternal: a run has changed it.
   Result<ExportedWeight> Weight(const std::string& name);
 
  private:

@@ -92,7 +92,7 @@ class Archives : public ::testing::Test {
     add("data/weights/model_weights_config.json", weights);
     const float elements[] = {0, 2, 0, -3};
     add("data/weights/weight_0", {reinterpret_cast<const char*>(elements), sizeof elements});
-    add("data/weights/weight_1", {reinterpret_cast<const char*>(elements), 4});
+    add("data/weights/weight_1", {reinterpret_cast<const char*>(elements), sizeof elements});
     writer.writeEndOfFile();
   }
   /// Opens the archive and runs it once at each size; the first error, or success.
@@ -174,6 +174,42 @@ TEST_F(Archives, KeepTheirWeightsWhateverARunWrites) {
   std::memcpy(elements, count->elements.data(), 4);
   EXPECT_EQ(elements[0], 0);
   EXPECT_EQ(archive->Weight("layer.v").error().code(), Code::kNotFound);
+}
+
+TEST_F(Archives, KeepBuffersWithGaps) {
+  json weights = json::parse(kWeights);
+  for (const auto& [size, stride] : {std::pair(2, 2), std::pair(2, 0), std::pair(3, 1)}) {
+    weights["config"]["count"] = weights["config"]["layer.w"];
+    weights["config"]["count"]["path_name"] = "weight_1";
+    weights["config"]["count"]["tensor_meta"]["sizes"] = json::array({{{"as_int", size}}});
+    weights["config"]["count"]["tensor_meta"]["strides"] = json::array({{{"as_int", stride}}});
+    Write(Model().dump(), weights.dump());
+    auto archive = ExportArchive::Open(path_);
+    ASSERT_TRUE(archive) << archive.error().ToText();
+    // Torch writes no tensor whose elements are one; the others begin each run anew.
+    for (const int64_t value : {3, 4}) {
+      const auto recording = archive->Record({&value, 1});
+      EXPECT_EQ(recording.has_value(), stride != 0) << (recording ? "" : recording.error().ToText());
+    }
+    const auto count = archive->Weight("count");
+    ASSERT_TRUE(count) << count.error().ToText();
+    float element = 0;
+    std::memcpy(&element, count->elements.data(), sizeof element);
+    EXPECT_EQ(element, 2);
+  }
+}
+
+TEST_F(Archives, GiveNoWeightThatARunHasChanged) {
+  json model = Model();
+  Node(model, 4)["inputs"][0]["arg"]["as_tensor"]["name"] = "w";
+  EXPECT_THAT(Refused(model).message(), HasSubstr("the program writes 'layer.w', which is no buffer"));
+  auto archive = ExportArchive::Open(path_);
+  ASSERT_TRUE(archive) << archive.error().ToText();
+  EXPECT_TRUE(archive->Weight("layer.w"));
+  const int64_t size = 3;
+  EXPECT_FALSE(archive->Record({&size, 1}));
+  EXPECT_EQ(archive->Weight("layer.w").error().code(), Code::kInternal);
+  EXPECT_TRUE(archive->Weight("count"));
 }
 
 TEST_F(Archives, NameWhatTheyCannotDo) {

@@ -338,6 +338,29 @@ def test_buffers_that_share_memory_are_not_written(tmp_path):
         assert_same(loaded(torch.ones(3)), module(torch.ones(3)))
 
 
+LAYOUTS = {"steps": lambda: torch.arange(8.0)[::2], "columns": lambda: torch.arange(24.0).view(4, 6)[:, :3], "turned": lambda: torch.arange(6.0).view(2, 3).t(),
+           "expanded": lambda: torch.tensor(1.0).expand(4)}
+
+
+@pytest.mark.parametrize("options", [(), ("--static", "x.0=4")], ids=["open", "static"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_buffers_begin_as_the_archive_has_them_wherever_they_lie(tmp_path, layout, options):
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", LAYOUTS[layout]())
+
+        def forward(self, x):
+            if layout != "expanded":
+                self.count.add_(1)
+            return x.sum() + self.count
+
+    archive = save(tmp_path / "m.pt2", Counts(), (torch.randn(4),), dynamic={"x": {0: Dim.AUTO}})
+    module, (_, loaded) = Counts(), compiled(archive, *options)
+    for _ in range(3):
+        assert_same(loaded(torch.ones(4)), module(torch.ones(4)))
+
+
 def test_programs_that_cannot_be_compiled_are_named(tmp_path):
     class Data(nn.Module):
         def forward(self, x):
