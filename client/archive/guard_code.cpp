@@ -215,27 +215,41 @@ Status AddGuardCode(std::string_view text, const SizeAt& size_at, guards::GuardS
 std::map<std::string, size_t> PlacesOf(const nlohmann::ordered_json& arguments) {
   std::map<std::string, size_t> places;
   std::set<std::string> twice;
+  const auto add = [&](const nlohmann::ordered_json& node, const std::string& place) {
+    if (node.at("t") != "tensor") return;
+    const auto tensor = node.at("i").get<size_t>();
+    if (places.emplace(place, tensor).first->second != tensor) twice.insert(place);
+  };
   const std::function<void(const nlohmann::ordered_json&, const std::string&)> walk = [&](const auto& node,
                                                                                           const std::string& place) {
-    if (node.contains("c")) {
-      const auto& children = node.at("c");
-      for (size_t i = 0; i < children.size(); ++i) {
-        walk(children[i],
-             fmt::format("{}[{}]", place, node.contains("k") ? KeyOf(node.at("k").at(i)) : fmt::to_string(i)));
-      }
-    } else if (node.at("t") == "tensor" && !places.emplace(place, node.at("i").template get<size_t>()).second) {
-      twice.insert(place);
+    if (!node.contains("c")) return add(node, place);
+    const auto& children = node.at("c");
+    for (size_t i = 0; i < children.size(); ++i) {
+      walk(children[i],
+           fmt::format("{}[{}]", place, node.contains("k") ? KeyOf(node.at("k").at(i)) : fmt::to_string(i)));
     }
   };
+  // A strict export counts the leaves of the call.
+  size_t leaves = 0;
+  const std::function<void(const nlohmann::ordered_json&)> count = [&](const auto& node) {
+    if (!node.contains("c")) return add(node, fmt::format("L['flat_args'][{}]", leaves++));
+    for (const auto& child : node.at("c")) count(child);
+  };
   const auto& given = arguments.at("args");
-  for (size_t i = 0; i < given.size() && i < arguments.at("names").size(); ++i) {
+  for (size_t i = 0; i < given.size(); ++i) {
+    count(given[i]);
+    if (i >= arguments.at("names").size()) continue;
     const auto name = arguments.at("names").at(i).get<std::string>();
     walk(given[i], fmt::format("L['{}']", name));
     // What stands for the third of `*rest` is called "rest_2".
     const size_t line = name.rfind('_');
-    if (line != name.npos) walk(given[i], fmt::format("L['{}'][{}]", name.substr(0, line), name.substr(line + 1)));
+    if (line != name.npos && name.find_first_not_of("0123456789", line + 1) == name.npos)
+      walk(given[i], fmt::format("L['{}'][{}]", name.substr(0, line), name.substr(line + 1)));
   }
-  for (const auto& [name, node] : arguments.at("kwargs").items()) walk(node, fmt::format("L['{}']", name));
+  for (const auto& [name, node] : arguments.at("kwargs").items()) {
+    count(node);
+    walk(node, fmt::format("L['{}']", name));
+  }
   for (const std::string& place : twice) places.erase(place);
   return places;
 }

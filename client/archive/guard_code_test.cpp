@@ -69,12 +69,28 @@ TEST(GuardCode, FindsTensorsWhereTheirGuardsDo) {
   EXPECT_EQ(places(R"({"args": [{"t": "tensor", "i": 0}, {"t": "dict", "k": ["a", 3, "it's"], "c": [
       {"t": "list", "c": [{"t": "int", "v": 1}, {"t": "tensor", "i": 1}]}, {"t": "tensor", "i": 2},
       {"t": "tensor", "i": 3}]}], "names": ["x", "d"], "kwargs": {"k": {"t": "tensor", "i": 4}}})"),
-            (Places{{"L['x']", 0}, {"L['d']['a'][1]", 1}, {"L['d'][3]", 2}, {"L['d'][]", 3}, {"L['k']", 4}}));
+            (Places{{"L['x']", 0},
+                    {"L['d']['a'][1]", 1},
+                    {"L['d'][3]", 2},
+                    {"L['d'][]", 3},
+                    {"L['k']", 4},
+                    {"L['flat_args'][0]", 0},
+                    {"L['flat_args'][2]", 1},
+                    {"L['flat_args'][3]", 2},
+                    {"L['flat_args'][4]", 3},
+                    {"L['flat_args'][5]", 4}}));
   // `*a`, whose first is `a_0`; and a list `a` before a tensor that is called so.
   EXPECT_EQ(places(R"({"args": [{"t": "tensor", "i": 0}], "names": ["a_0"], "kwargs": {}})").at("L['a'][0]"), 0u);
   EXPECT_FALSE(places(R"({"args": [{"t": "list", "c": [{"t": "tensor", "i": 0}]}, {"t": "tensor", "i": 1}],
       "names": ["a", "a_0"], "kwargs": {}})")
                    .contains("L['a'][0]"));
+  // An argument that is called as strict exports call all leaves: the second of it is the third of them.
+  const auto called = places(R"({"args": [{"t": "tensor", "i": 0}, {"t": "list", "c": [{"t": "tensor", "i": 1},
+      {"t": "tensor", "i": 2}]}], "names": ["x", "flat_args"], "kwargs": {}})");
+  EXPECT_EQ(called, (Places{{"L['x']", 0}, {"L['flat_args'][2]", 2}}));
+  EXPECT_EQ(places(R"({"args": [{"t": "list", "c": [{"t": "tensor", "i": 0}]}], "names": ["flat_args"],
+      "kwargs": {}})"),
+            (Places{{"L['flat_args'][0]", 0}}));
 }
 
 }  // namespace

@@ -319,6 +319,37 @@ def test_what_guards_a_program_and_cannot_be_checked_is_named(tmp_path):
     assert done.returncode == 2 and "no sizes were found" in done.stderr, done.stderr
 
 
+def test_a_strict_export_guards_the_leaves_of_its_call(tmp_path):
+    class Even(nn.Module):
+        def forward(self, x, rest, *, k):
+            return (x * 2 if x.shape[0] % 2 == 0 else x * 3), (rest[0] * 2 if rest[0].shape[0] % 3 == 0 else rest[0]), (k if k.shape[0] > 4 else -k)
+
+    class Called(nn.Module):
+        def forward(self, x, flat_args):
+            return (x * 2 if x.shape[0] % 2 == 0 else x * 3), flat_args[0] * 1
+
+    def saved(module, args, kwargs, dynamic):
+        with torch.no_grad():
+            torch.export.save(torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=True), str(tmp_path / "m.pt2"))
+        return tmp_path / "m.pt2"
+
+    sizes = {0: Dim.AUTO}
+    archive = saved(Even(), (torch.randn(6), [torch.randn(9), 2.0]), {"k": torch.randn(7)}, {"x": sizes, "rest": [sizes, None], "k": sizes})
+    _, loaded = compiled(archive)
+    served = 0
+    for x, y, z in ((4, 3, 5), (3, 3, 5), (8, 12, 9), (4, 4, 5), (4, 3, 4), (3, 2, 2)):
+        args = torch.randn(x), [torch.randn(y), 2.0]
+        if x % 2 == 0 and y % 3 == 0 and z > 4:
+            assert_same(loaded(*args, k=(k := torch.randn(z))), Even()(*args, k=k))
+            served += 1
+        else:
+            with pytest.raises(ingot.Invalid):
+                loaded(*args, k=torch.randn(z))
+    assert served == 2
+    done = run(saved(Called(), (torch.randn(6), [torch.randn(8)]), None, {"x": sizes, "flat_args": [sizes]}), "-o", tmp_path / "m.ingot")
+    assert done.returncode == 6 and "the program is guarded by" in done.stderr, done.stderr
+
+
 def test_buffers_that_share_memory_are_not_written(tmp_path):
     class Windows(nn.Module):
         def __init__(self, other):
