@@ -4,11 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "compiler/loop/bounds.h"
+#include "compiler/loop/facts.h"
 #include "compiler/loop/substitute.h"
+#include "compiler/ops/views.h"
+#include "compiler/plan/views.h"
 
 namespace ingot::compiler {
 namespace {
@@ -62,6 +66,41 @@ Status NeedMemory(const Graph& graph, const Launch& launch, const loop::Kernel& 
   return {};
 }
 
+/// What a view names along each dim of its operand, first and last, is there.
+Status NeedPlaces(const ViewMap& map, const Dims& operand, const Dims& view, guards::GuardSet& all) {
+  const auto need = [&all](Dim value) {
+    return loop::Facts().Imply(value) ? Status() : AddAtLeast(all, std::move(value));
+  };
+  if (std::ranges::find(view, Dim()) != view.end()) return {};
+  for (size_t d = 0; d < map.axes.size(); ++d) {
+    const ViewMap::Axis& axis = map.axes[d];
+    Dim last = axis.start;
+    for (const auto& [dim, step] : axis.along) last = last + step * (view[dim] - Dim(1));
+    TRY(need(axis.start));
+    TRY(need(operand[d] - last - Dim(1)));
+  }
+  return {};
+}
+
+/// Windows are taken without a look at where they lie: those that the plan makes of views, and those that it writes.
+Status NeedWindows(const Graph& graph, guards::GuardSet& all) {
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    for (uint32_t i = 0; i < node.results.size(); ++i) {
+      const std::optional<View> view = ViewOf(graph, node, i);
+      const std::vector<ViewMap> maps = view ? ViewMapsOf(graph, node) : std::vector<ViewMap>();
+      if (i >= maps.size()) continue;
+      TRY(NeedPlaces(maps[i], graph.type(view->operand).sizes, graph.type(node.results[i]).sizes, all));
+    }
+    if (!ScatteredWindow(graph, node)) continue;
+    const Type &into = graph.type(std::get<Ref>(node.args[0]).id), &source = graph.type(std::get<Ref>(node.args[1]).id);
+    for (const ViewMap& map : ViewMapsOf(graph, *WindowOf(node), {})) {
+      TRY(NeedPlaces(map, into.sizes, source.sizes, all));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<guards::GuardSet> ConditionsOf(const Graph& graph, const Fused& fused) {
@@ -80,8 +119,10 @@ Result<guards::GuardSet> ConditionsOf(const Graph& graph, const Fused& fused) {
     }
     TRY(NeedMemory(graph, launch, fused.kernels[launch.kernel], all));
   }
+  TRY(NeedWindows(graph, all));
   Result<guards::GuardSet> simple = all.Simplify();
-  if (!simple) return Error(Code::kUnsupported, "no sizes keep all kernels in bounds: " + simple.error().message());
+  if (!simple)
+    return Error(Code::kUnsupported, "no sizes keep all kernels and views in bounds: " + simple.error().message());
   return simple;
 }
 

@@ -45,6 +45,19 @@ TEST(Conditions, SayWhichSizesKernelsAreFor) {
   EXPECT_EQ(ConditionsText(graph, fused), "s0 >= 3");
 }
 
+// No kernel reads them: windows of the caller's memory, and one that is written.
+TEST(Conditions, KeepViewsWithinTheirOperands) {
+  const auto of = [](const std::string& view) {
+    const Graph graph = Read("graph @f(%x: f32[s0, s1]) symbols(s0 = %x.dim(0), s1 = %x.dim(1)) {\n" + view);
+    return ConditionsText(graph, Fuse(graph));
+  };
+  EXPECT_EQ(of("  %0 = aten.select.int(%x, 0, s0 - 3) : f32[s1]\n  return %0\n}\n"), "s0 >= 3");
+  EXPECT_EQ(of("  %0 = aten.select.int(%x, 0, 4) : f32[s1]\n  return %0\n}\n"), "s0 >= 5");
+  EXPECT_EQ(of("  %0 = aten.slice.Tensor(%x, 0, s0 - 3, s0 - 1, 1) : f32[2, s1]\n  return %0\n}\n"), "s0 >= 3");
+  EXPECT_EQ(of("  %0 = aten.slice.Tensor(%x, 0, 1, s0, 1) : f32[s0 - 1, s1]\n  return %0\n}\n"), "");
+  EXPECT_EQ(of("  %0 = aten.permute(%x, [1, 0]) : f32[s1, s0] strides [1, s1]\n  return %0\n}\n"), "");
+}
+
 /// A reader of the first version would take a quotient for 0, also where no size of the plan has one.
 TEST(Conditions, WithAtomsAreOfTheSecondVersion) {
   const auto target = TargetSpec::Host();

@@ -239,6 +239,31 @@ def test_what_sizes_make_is_right_far_from_the_sizes_of_the_runs(tmp_path, numbe
         assert_same(loaded(x), Sized()(x))
 
 
+PARTS = ("x[n - 3]", "[x[n - 4], x[3]]", "x.narrow(0, n - 7, 3)", "x[n - 9:n - 4]", "x.unfold(0, 5, 2)", "(x[n - 7].add_(1), x)[1]",
+         "(x.narrow(0, n - 6, 2).mul_(2), x.sum())[1]")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_that_are_given_as_they_are_exist_at_the_sizes_served(tmp_path, part):
+    class Part(nn.Module):
+        def forward(self, x):
+            return eval(part, {"x": x, "n": x.shape[0]})
+
+    _, loaded = compiled(save(tmp_path / "m.pt2", Part(), (torch.randn(12, 3),), dynamic={"x": {0: Dim.AUTO}}))
+    served = 0
+    for size in (2, 3, 4, 5, 6, 7, 8, 9, 12, 40):
+        x = torch.randn(size, 3)
+        own = x.clone()
+        try:
+            found = loaded(x)
+        except ingot.Invalid:
+            continue
+        served += 1
+        assert_same(found, Part()(own))
+        assert_same(x, own)
+    assert served >= 2
+
+
 def test_sizes_that_an_operator_takes_as_a_float_are_fixed(tmp_path):
     """40 rows and more have another bound than the few that a run has."""
     class Scaled(nn.Module):
