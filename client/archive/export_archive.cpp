@@ -156,6 +156,7 @@ struct ExportArchive::State {
                   std::span<const ArchiveSymbol> ranges, Sizes& sizes) const;
   Status CheckMemory(const std::vector<std::string>& written, const std::vector<std::string>& used) const;
   Status Finish(Scope& scope, Recorder& recorder, bool follows, std::vector<at::Tensor>& leaves);
+  OrderedJson Leaf(const at::Tensor& tensor, const Scope& scope, std::vector<at::Tensor>& leaves) const;
 };
 
 Status ExportArchive::State::Read() {
@@ -366,22 +367,25 @@ Status ExportArchive::State::ReadResults(const json& specs) {
 
 /// After the nodes: writes that the signature promises, and the leaves of the result.
 Status ExportArchive::State::Finish(Scope& scope, Recorder& recorder, bool follows, std::vector<at::Tensor>& leaves) {
-  std::vector<OrderedJson> tree;
+  // What was written somewhere is what lies there, to whoever is given it.
+  std::map<std::string, at::Tensor> written;
   for (const Output& output : results) {
     if (!output.target) continue;
     TRY_ASSIGN(const c10::IValue value, ReadArgument(output.argument, scope));
     TRY_ASSIGN(const c10::IValue target, ReadArgument({{"as_tensor", {{"name", *output.target}}}}, scope));
     if (!value.isTensor()) return Error(Code::kCorrupt, fmt::format("'{}' is written with no tensor", *output.target));
     target.toTensor().copy_(value.toTensor());
+    written[output.argument.at("as_tensor").at("name").get<std::string>()] = target.toTensor();
   }
   recorder.Stop();
+  std::vector<OrderedJson> tree;
   for (const Output& output : results) {
     if (output.target) continue;
     TRY_ASSIGN(const c10::IValue value, ReadArgument(output.argument, scope));
     if (value.isTensor()) {
-      tree.push_back({{"t", "leaf"}, {"i", leaves.size()}});
-      leaves.push_back(value.toTensor());
-      recorder.NoteOutput(leaves.back());
+      const auto place = written.find(output.argument.begin().value().value("name", ""));
+      tree.push_back(Leaf(place == written.end() ? value.toTensor() : place->second, scope, leaves));
+      recorder.NoteOutput(leaves.at(tree.back().at("i").get<size_t>()));
     } else if (value.isNone()) {
       tree.push_back({{"t", "const"}, {"v", nullptr}});
     } else if (output.argument.begin().key().starts_with("as_sym") && follows) {
@@ -395,6 +399,19 @@ Status ExportArchive::State::Finish(Scope& scope, Recorder& recorder, bool follo
   TRY_ASSIGN(const OrderedJson built, ResultTree(result_spec, tree));
   outputs = built.dump();
   return {};
+}
+
+/// The node of a result structure for a tensor, which is one object wherever it is given, and an argument's own.
+OrderedJson ExportArchive::State::Leaf(const at::Tensor& tensor, const Scope& scope,
+                                       std::vector<at::Tensor>& leaves) const {
+  const auto is_it = [&tensor](const at::Tensor& other) { return other.is_same(tensor); };
+  const auto known = std::ranges::find_if(leaves, is_it);
+  OrderedJson node{{"t", "leaf"}, {"i", known - leaves.begin()}};
+  if (known == leaves.end()) leaves.push_back(tensor);
+  const auto is_input = [&](const ArchiveInput& input) { return is_it(scope.at(input.name).toTensor()); };
+  const auto input = std::ranges::find_if(inputs, is_input);
+  if (input != inputs.end()) node["input"] = input - inputs.begin();
+  return node;
 }
 
 /// Buffers may be windows of one memory, where what is written to one is seen in others. In a file each is a weight of

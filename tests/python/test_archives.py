@@ -417,6 +417,49 @@ def test_buffers_begin_as_the_archive_has_them_wherever_they_lie(tmp_path, layou
         assert_same(loaded(torch.ones(4)), module(torch.ones(4)))
 
 
+def given_back(self, x):
+    x.add_(1)
+    return x
+
+
+GIVEN = {"argument": given_back, "argument unwritten": lambda self, x: (x, x + 1), "argument twice": lambda self, x: (x.add_(1), x, [x]),
+         "buffer": lambda self, x: (self.count.add_(1), x + 1, self.count)[1:], "buffer twice": lambda self, x: (self.count.add_(x.sum()), self.count, self.count)[1:],
+         "buffer unwritten": lambda self, x: (self.count, x * 2, self.count), "result twice": lambda self, x: (y := x * 2, y, x.add_(1)),
+         "parts": lambda self, x: (x.mul_(2), x[1:], self.count.add_(1), self.count[1:])[1:]}
+
+
+@pytest.mark.parametrize("decomposed", [False, True], ids=["", "decomposed"])
+@pytest.mark.parametrize("given", GIVEN)
+def test_results_are_the_tensors_that_they_are_in_the_program(tmp_path, given, decomposed):
+    class Gives(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.arange(8.0)[::2])
+
+        def forward(self, x):
+            return GIVEN[given](self, x)
+
+    with torch.no_grad():
+        exported = torch.export.export(Gives(), (torch.randn(4),), dynamic_shapes={"x": {0: Dim.AUTO}})
+        exported = exported.run_decompositions() if decomposed else exported
+        torch.export.save(exported, str(tmp_path / "m.pt2"))
+    eager, (_, loaded) = exported.module(), compiled(tmp_path / "m.pt2")
+
+    def history(function):
+        """Values, and who is whom, while what calls gave is written between them."""
+        held, seen = [], []
+        with torch.no_grad():
+            for call in range(3):
+                x = torch.arange(4.0) + call
+                tensors = torch.utils._pytree.tree_leaves((x, function(x)))
+                tensors[-1].add_(100)
+                held.append(tensors)
+                seen.append(([t.tolist() for of in held for t in of], [t.stride() for t in tensors], [[t is u for u in tensors] for t in tensors]))
+        return seen
+
+    assert history(loaded) == history(eager)
+
+
 def test_programs_that_cannot_be_compiled_are_named(tmp_path):
     class Data(nn.Module):
         def forward(self, x):
