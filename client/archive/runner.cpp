@@ -69,6 +69,20 @@ std::optional<Int> PowerOf(const Int& base, const Int& exponent) {
   return product;
 }
 
+/// Shifts, and masks of the lowest bits: products, quotients and remainders by powers of two, of negative numbers too.
+std::optional<Int> ShiftedOf(std::string_view target, const Ints& a) {
+  if (!a[1].is_number() || a[1].seen() < 0) return std::nullopt;
+  const auto number = static_cast<uint64_t>(a[1].seen());
+  constexpr uint64_t kShiftMax = 62;
+  if (target == "_operator.and_" && number > 0 && (number & (number + 1)) == 0 && number >> kShiftMax == 0) {
+    return Mod(a[0], Int(a[1].seen() + 1));
+  }
+  if (number > kShiftMax) return std::nullopt;
+  if (target == "_operator.lshift") return a[0] * Int(int64_t{1} << number);
+  if (target == "_operator.rshift") return FloorDiv(a[0], Int(int64_t{1} << number));
+  return std::nullopt;
+}
+
 /// What an operator on integers of sizes gives; nullopt where nobody follows it. A comparison is a number, and what it
 /// has found a condition.
 std::optional<Int> FollowedOf(std::string_view target, const Ints& a) {
@@ -90,6 +104,7 @@ std::optional<Int> FollowedOf(std::string_view target, const Ints& a) {
   if (target == "_operator.gt") return Int(a[0] > a[1]);
   if (target == "_operator.le") return Int(a[0] <= a[1]);
   if (target == "_operator.ge") return Int(a[0] >= a[1]);
+  if (auto shifted = ShiftedOf(target, a)) return shifted;
   if (a[1].seen() <= 0) return std::nullopt;
   if (target == "_operator.floordiv") return FloorDiv(a[0], a[1]);
   if (target == "_operator.mod") return Mod(a[0], a[1]);
@@ -154,7 +169,9 @@ class Runner {
     TRY(Bind(node.at("outputs"), {result}));
     if (!IsFollowed(ints)) return {};
     const auto followed = ints.size() == args.size() ? FollowedOf(target, ints) : std::nullopt;
-    if (!followed) {
+    // What is followed is what was computed: an operator may be read in two ways, and one of them would be wrong.
+    const bool is_known = followed && (followed->is_number() || (result.isInt() && result.toInt() == followed->seen()));
+    if (!is_known) {
       Fix(ints);
     } else if (!followed->is_number()) {
       ForEachName(node.at("outputs"), [&](const std::string& name) { ints_[name] = *followed; });

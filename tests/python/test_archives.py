@@ -239,6 +239,29 @@ def test_what_sizes_make_is_right_far_from_the_sizes_of_the_runs(tmp_path, numbe
         assert_same(loaded(x), Sized()(x))
 
 
+BITS = ("n & 3", "n & 6", "n | 8", "n << 2", "n >> 1", "(3 - n) & 7", "(3 - n) >> 1", "torch.sym_ite(n > 3, n, n * 2)", "(n > 3) & (n < 9)", "n & n")
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_bits_of_sizes_are_followed_or_refused(tmp_path, bits):
+    class Bits(nn.Module):
+        def forward(self, x):
+            return x * eval(bits, {"n": x.shape[0], "torch": torch})
+
+    done = run(save(tmp_path / "m.pt2", Bits(), (torch.randn(6),), dynamic={"x": {0: Dim.AUTO}}), "-o", tmp_path / "m.ingot")
+    if done.returncode:
+        assert done.returncode == 6, done.stderr
+        return
+    loaded = ingot.load(str(tmp_path / "m.ingot"))
+    for size in (1, 2, 3, 4, 6, 7, 8, 9, 13, 64, 100):
+        x = torch.randn(size)
+        try:
+            found = loaded(x)
+        except ingot.Invalid:
+            continue
+        assert_same(found, Bits()(x))
+
+
 PARTS = ("x[n - 3]", "[x[n - 4], x[3]]", "x.narrow(0, n - 7, 3)", "x[n - 9:n - 4]", "x.unfold(0, 5, 2)", "(x[n - 7].add_(1), x)[1]",
          "(x.narrow(0, n - 6, 2).mul_(2), x.sum())[1]")
 
