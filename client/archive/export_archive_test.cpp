@@ -7,11 +7,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/filesystem.h"
 #include "base/temp_dir.h"
+#include "client/native/operator_facts.h"
 #include "proto/graph_generated.h"
 
 namespace ingot::client {
@@ -255,6 +257,50 @@ TEST_F(Archives, NameWhatTheyCannotDo) {
   model = Model();
   model["graph_module"]["graph"]["tensor_values"]["x"]["device"]["type"] = "cuda";
   EXPECT_THAT(Refused(model).message(), HasSubstr("input 'x' is no strided CPU tensor"));
+}
+
+// An archive need not be what its sender says: what it names is looked at before anything is run.
+TEST_F(Archives, RunNothingThatTouchesMoreThanTensors) {
+  const std::string file = dir_.path() + "/made.bin";
+  json model = Model();
+  json& node = Node(model, 5);
+  node["target"] = "torch.ops.aten.from_file.default";
+  node["inputs"] = {{{"name", "filename"}, {"arg", {{"as_string", file}}}},
+                    {{"name", "shared"}, {"arg", {{"as_bool", true}}}},
+                    {{"name", "size"}, {"arg", {{"as_int", 12}}}},
+                    {{"name", "dtype"}, {"arg", {{"as_scalar_type", 7}}}}};
+  EXPECT_THAT(Refused(model).message(), HasSubstr("touches more than the tensors"));
+  EXPECT_FALSE(std::ifstream(file).good());
+  node["inputs"].push_back({{"name", "out"}, {"arg", {{"as_tensor", {{"name", "q"}}}}}});
+  node["inputs"].erase(3);
+  node["target"] = "torch.ops.aten.from_file.out";
+  EXPECT_THAT(Refused(model).message(), HasSubstr("touches more than the tensors"));
+  EXPECT_FALSE(std::ifstream(file).good());
+  for (const char* const target : {"aten._print.default", "aten._cufft_set_plan_cache_max_size.default",
+                                   "profiler._record_function_enter_new.default",
+                                   "_c10d_functional.wait_tensor.default", "inductor._alloc_from_pool.default"}) {
+    node["target"] = fmt::format("torch.ops.{}", target);
+    node["inputs"] = json::array();
+    const Error error = Refused(model);
+    EXPECT_EQ(error.code(), Code::kUnsupported) << target;
+    EXPECT_TRUE(error.message().find("touches more") != std::string::npos ||
+                error.message().find("no such operator") != std::string::npos)
+        << error.message();
+  }
+}
+
+/// By schemas alone: of the operators that PyTorch has of its own, these are those that no archive may run.
+TEST(OperatorFacts, SayWhichOperatorsReachOutside) {
+  std::vector<std::string> outside;
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (op && name.name.starts_with("aten::") && FactsOf(*op).is_outside) outside.push_back(FactsOf(*op).name);
+  }
+  std::ranges::sort(outside);
+  EXPECT_THAT(outside, ElementsAre("aten::_cufft_clear_plan_cache", "aten::_cufft_get_plan_cache_max_size",
+                                   "aten::_cufft_get_plan_cache_size", "aten::_cufft_set_plan_cache_max_size",
+                                   "aten::_nnpack_available", "aten::_print", "aten::_use_cudnn_rnn_flatten_weight",
+                                   "aten::from_file", "aten::from_file.out", "aten::is_vulkan_available"));
 }
 
 TEST_F(Archives, RefuseDamageInWords) {

@@ -12,6 +12,7 @@
 #include "client/archive/scalar_ops.h"
 #include "client/lib/checked_division.h"
 #include "client/native/operator_facts.h"
+#include "proto/operator_space.h"
 
 namespace ingot::client {
 namespace {
@@ -109,6 +110,14 @@ std::optional<Int> FollowedOf(std::string_view target, const Ints& a) {
   if (target == "_operator.floordiv") return FloorDiv(a[0], a[1]);
   if (target == "_operator.mod") return Mod(a[0], a[1]);
   return std::nullopt;
+}
+
+/// Whoever compiles an archive need not trust it: nothing is run that could do more than compute its tensors.
+Status CheckConfined(const OperatorFacts& facts) {
+  using proto::OperatorSpace;
+  const OperatorSpace space = proto::OperatorSpaceOf(facts.name);
+  if ((space == OperatorSpace::kCore || space == OperatorSpace::kBundled) && !facts.is_outside) return {};
+  return Error(Code::kUnsupported, "touches more than the tensors and numbers that it is given, or may: it is not run");
 }
 
 class Runner {
@@ -314,6 +323,7 @@ class Runner {
     const auto op = c10::Dispatcher::singleton().findSchema({name, overload == "default" ? "" : overload});
     if (!op) return Error(Code::kUnsupported, "no such operator in this PyTorch; custom operators need Python");
     const OperatorFacts facts = FactsOf(*op);
+    TRY(CheckConfined(facts));
     const std::string whole = overload == "default" ? name : fmt::format("{}.{}", name, overload);
     std::vector<Ints> ints(op->schema().arguments().size());
     TRY_ASSIGN(torch::jit::Stack stack, MakeStack(node, op->schema(), ints));

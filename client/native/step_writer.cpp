@@ -107,6 +107,10 @@ std::optional<Refusal> StepWriter::Begin(const c10::OperatorHandle& op, c10::Arr
     Refuse("communication", "cannot be replayed");
     return refusal_;
   }
+  if (entry.facts.is_outside && !entry.facts.is_opaque) {
+    Refuse("side-effect", "touches more than its tensors");
+    return refusal_;
+  }
   if (auto why = UnfaithfulCall(op.schema(), entry.facts, args, tensors_)) {
     Refuse(std::move(why->name), why->detail);
     return refusal_;
