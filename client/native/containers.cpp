@@ -176,6 +176,27 @@ bool IsComparedNatively(PyObject* value) {
   return IsAtom(value) || (IsComparedByAddress(value) && Py_TYPE(value)->tp_hash == PyBaseObject_Type.tp_hash);
 }
 
+bool HasKnownHash(PyObject* key) {
+  if (IsAtom(key) || IsTensor(key) || Py_TYPE(key)->tp_hash == PyBaseObject_Type.tp_hash) return true;
+  if (PyTuple_CheckExact(key)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
+      if (!HasKnownHash(PyTuple_GET_ITEM(key, i))) return false;
+    }
+    return true;
+  }
+  if (PyFrozenSet_CheckExact(key))
+    return std::ranges::all_of(TableOf(key), [](PyObject* one) { return one == nullptr || HasKnownHash(one); });
+  static PyObject* const hash = PyUnicode_InternFromString("__hash__");
+  static auto* const enum_type = reinterpret_cast<PyTypeObject*>(Py_XNewRef(LoadedAttribute("enum", "Enum")));
+  return IsEnumMember(key) && LookUpInClass(Py_TYPE(key), hash) == LookUpInClass(enum_type, hash);
+}
+
+bool IsTextOfClass(PyObject* key) {
+  static PyObject* const equals = PyUnicode_InternFromString("__eq__");
+  return PyUnicode_Check(key) && !PyUnicode_CheckExact(key) && Py_TYPE(key)->tp_hash == PyUnicode_Type.tp_hash &&
+         LookUpInClass(Py_TYPE(key), equals) == LookUpInClass(&PyUnicode_Type, equals);
+}
+
 bool IsValueTuple(PyObject* value) {
   if (!PyTuple_CheckExact(value)) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {

@@ -32,6 +32,12 @@ bool HoldsSame(PyObject* one, PyObject* other);
 /// object: numbers, text, tuples of such, and objects that equal nothing but themselves.
 bool IsComparedNatively(PyObject* value);
 
+/// Whether what a digest says of a key or member says its hash as well, as far as it is not an address. Of others the
+/// hash that the container keeps is all that a look-up sees which finds nothing, whatever has become of the key.
+bool HasKnownHash(PyObject* key);
+/// A text of a class of its own, which hashes and compares as text: its hash is drawn by the process.
+bool IsTextOfClass(PyObject* key);
+
 /// A list of what fills a dict, key and value: pairs that are lists become tuples, which nobody changes.
 PythonRef EntriesOf(PyObject* elements);
 /// Of a list's elements, or of the keys of such entries, the first that a class of the program's hashes; borrowed, null

@@ -9,6 +9,7 @@
 
 #include "client/native/callables.h"
 #include "client/native/code_digest.h"
+#include "client/native/containers.h"
 #include "client/native/drop_error.h"
 #include "client/native/exact_text.h"
 #include "client/native/live_groups.h"
@@ -51,22 +52,6 @@ Digest DigestOfAbstract(PyObject* type) {
   return DigestOf(is_abstract ? "abstract" : "whole");
 }
 
-/// Whether what a digest says of a key says its hash as well, as far as it is not an address.
-bool HasKnownHash(PyObject* key) {
-  if (IsAtom(key) || IsTensor(key) || Py_TYPE(key)->tp_hash == PyBaseObject_Type.tp_hash) return true;
-  if (PyTuple_CheckExact(key)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
-      if (!HasKnownHash(PyTuple_GET_ITEM(key, i))) return false;
-    }
-    return true;
-  }
-  if (PyFrozenSet_CheckExact(key))
-    return std::ranges::all_of(TableOf(key), [](PyObject* one) { return one == nullptr || HasKnownHash(one); });
-  static PyObject* const hash = PyUnicode_InternFromString("__hash__");
-  static auto* const enum_type = reinterpret_cast<PyTypeObject*>(Py_XNewRef(LoadedAttribute("enum", "Enum")));
-  return IsEnumMember(key) && LookUpInClass(Py_TYPE(key), hash) == LookUpInClass(enum_type, hash);
-}
-
 /// Keys in their order; atoms by value, others by what they are. Where the class says what is equal, a look-up that
 /// finds nothing has seen no more of a key than its hash, which the dict keeps: whatever has become of the key.
 Digest DigestOfKeys(PyObject* dict) {
@@ -94,11 +79,7 @@ Digest DigestOfKeys(PyObject* dict) {
   while (PyDict_Check(dict) && _PyDict_Next(dict, &at, &key, &value, &hash) != 0) {
     if (!is_ordered) add(key);
     if (HasKnownHash(key)) continue;
-    // Of texts as of their own: those of a process are drawn.
-    static PyObject* const equals = PyUnicode_InternFromString("__eq__");
-    const bool is_text = PyUnicode_Check(key) && Py_TYPE(key)->tp_hash == PyUnicode_Type.tp_hash &&
-                         LookUpInClass(Py_TYPE(key), equals) == LookUpInClass(&PyUnicode_Type, equals);
-    is_text ? AddText(hasher, key) : hasher.Add(static_cast<uint64_t>(hash));
+    IsTextOfClass(key) ? AddText(hasher, key) : hasher.Add(static_cast<uint64_t>(hash));
   }
   return hasher.Finish();
 }

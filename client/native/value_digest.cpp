@@ -119,11 +119,13 @@ void ValueWriter::WriteDict(PyObject* dict) {
 /// A set has no order of its own: its members' digests are sorted.
 void ValueWriter::WriteSet(PyObject* set) {
   std::vector<Digest> digests;
-  for (PyObject* item : TableOf(set)) {
-    if (item == nullptr) continue;
+  for (const setentry& entry : PlacesOf(set)) {
+    if (entry.key == nullptr || entry.hash == -1) continue;
     ValueWriter member;
     member.depth_ = depth_;
-    member.Write(item);
+    member.Write(entry.key);
+    const bool is_hashed_by_class = !HasKnownHash(entry.key) && !IsTextOfClass(entry.key);
+    if (is_hashed_by_class) member.WriteCount(static_cast<Py_ssize_t>(entry.hash));
     opaque_.insert(opaque_.end(), member.opaque().begin(), member.opaque().end());
     digests.push_back(member.Finish().value_or(Digest()));
   }

@@ -83,7 +83,24 @@ def test_a_key_that_is_not_found_is_looked_for_again(ingot, monkeypatch, key, lo
                 assert torch.equal(step(x), function(x)), there
 
 
-NUMBER, LIST = 3, [3]
+def test_a_member_that_is_not_found_is_looked_for_again(ingot, monkeypatch):
+    """It lies where its hash was when it came."""
+    def f(x):
+        return x * 3 if Named(2) in TABLE else x
+
+    module, x = sys.modules[__name__], torch.ones(3)
+    step = ingot.compile(f, wait=True, config=ingot.Config(agree="off"))
+    with torch.no_grad():
+        member = Named(1)
+        stale = {member}
+        member.number = 2
+        for table in (stale, {Named(2)}, stale, {Named(1)}):
+            monkeypatch.setattr(module, "TABLE", table)
+            for _ in range(3):
+                assert torch.equal(step(x), f(x))
+
+
+NUMBER = 3
 
 
 def of_a_lambda(x):
