@@ -242,3 +242,17 @@ def test_memory_that_deterministic_algorithms_fill_is_filled(ingot):
             assert torch.isnan(compiled(torch.zeros(2))[0]).all()
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+def test_an_operator_that_reads_a_file_is_eager(ingot, tmp_path):
+    file = tmp_path / "numbers.bin"
+
+    def read(x):
+        return x + torch.ops.aten.from_file.default(str(file), False, 4, dtype=torch.float32)
+
+    file.write_bytes(bytes(16))
+    step = ingot.compile(read, wait=True)
+    for _ in range(3):
+        assert step(torch.ones(4)).tolist() == [1.0] * 4
+    file.write_bytes(b"\0\0\x80\x3f" * 4)
+    assert step(torch.ones(4)).tolist() == [2.0] * 4 and "aten::from_file" in step.why_miss()
