@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the observer reads attributes: the places that Python's own look-up consults, in its order.
 
+#include <algorithm>
+#include <span>
+
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
 #include "client/native/dataclass_fields.h"
@@ -455,9 +458,19 @@ void Observer::OwnGetter(PyObject* object, PyObject* name) {
   PyTypeObject* type = Py_TYPE(object);
   const auto is_own = [&](PyObject* value) { return fresh_.contains(value) || made_.Contain(value); };
   if (PyFrame_Check(object) || !is_own(object)) return Refuse("foreign-attribute", TextOf(type, name));
+  // What the statement that made a function has put together; the rest it has from where it stands.
+  const bool is_where_it_stands =
+      HasText(name, "__globals__") || HasText(name, "__builtins__") || HasText(name, "__closure__");
+  if (PyFunction_Check(object) && !is_where_it_stands) return;
   const PythonRef value(PyObject_GenericGetAttr(object, name));
   DropError();
-  if (!value || IsAtom(value.get()) || log_.IsOutside(value.get()) || is_own(value.get())) return;
+  const auto is_known = [&](PyObject* one) { return IsAtom(one) || log_.IsOutside(one) || is_own(one); };
+  // Tuples may be taken from those that Python keeps for reuse.
+  const bool are_known = value && PyTuple_CheckExact(value.get()) &&
+                         std::ranges::all_of(std::span(PySequence_Fast_ITEMS(value.get()),
+                                                       static_cast<size_t>(PyTuple_GET_SIZE(value.get()))),
+                                             [&](PyObject* one) { return is_known(one) || IsTensor(one); });
+  if (!value || are_known || is_known(value.get())) return;
   Refuse("foreign-attribute", TextOf(type, name) + ", which leads to what nothing has led to");
 }
 

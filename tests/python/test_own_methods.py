@@ -349,7 +349,7 @@ class Holder:
 
 @pytest.mark.parametrize("holder, write", [({"a": 1}, lambda held: functools.partial(operator.setitem, held, "b", 2)),
                                            ([1], lambda held: functools.partial(list.append, held, 2)),
-                                           ({1}, lambda held: functools.partial(set.add, held, object())),
+                                           ({1}, lambda held: functools.partial(set.add, held, 2)),
                                            (Holder(), lambda held: functools.partial(setattr, held, "n", 2))], ids=["dict", "list", "set", "object"])
 def test_a_change_that_nobody_saw_is_refused(ingot, holder, write):
     hidden = ingot.mark_pure(write(holder))  # Which it is not.
