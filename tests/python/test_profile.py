@@ -109,6 +109,8 @@ def test_calls_of_several_threads_are_all_seen(ingot, step):
             for _ in range(20):
                 step(x)
 
+    work()  # A kind of size that is new is eager's until both have agreed.
+    step.wait()
     threads = [threading.Thread(target=work) for _ in range(4)]
     with ingot.profile(step) as profile, ingot.profile(step, calls_max=10) as short:
         for thread in threads:
