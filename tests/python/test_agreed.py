@@ -2,6 +2,7 @@
 """Native code is held against eager's answer before it serves the call that it was recorded from; the store notes it."""
 
 import pathlib
+import threading
 
 import pytest
 import torch
@@ -362,3 +363,25 @@ def test_memory_as_it_was_is_no_difference(ingot):
         for _ in range(3):
             assert torch.equal(step(torch.ones(32))[:32], torch.ones(32))
     assert counts(ingot)[1] == 0, ingot.stats()
+
+
+def test_threads_note_what_agreed_while_variants_come_and_go():
+    from ingot.agreed import Agreed
+
+    errors: "list[Exception]" = []
+
+    def come_and_go():
+        try:
+            kept = []
+            for i in range(3000):
+                kept = [*kept[-20:], Agreed(f"{i % 3}", 1, [])]
+                kept[-1].add([i % 50])
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=come_and_go) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors

@@ -27,16 +27,14 @@ class Agreed:
             if not one["why_not"]:
                 self.sizes.add(one["sizes"])
                 self.noted.add(one["sizes"])
-        for other in list(_live.values()):
-            if other._artifact == artifact:
-                self.sizes.merge(other.sizes)
+        for other in _of(artifact):
+            self.sizes.merge(other.sizes)
         _live[id(self)] = self
 
     def add(self, sizes: "typing.Sequence[int]") -> None:
         """Native code has given the same at these values of the symbols, for whoever has the artifact."""
-        for one in list(_live.values()):
-            if one._artifact == self._artifact:
-                one.sizes.add(sizes)
+        for one in _of(self._artifact):
+            one.sizes.add(sizes)
 
     def note(self, sizes: "typing.Sequence[int]", why_not: str) -> bool:
         """Notes what came of a comparison; False where that is no news."""
@@ -51,6 +49,12 @@ class Agreed:
     def words(self) -> "list[str]":
         """For people."""
         return [_words(one) for one in self.comparisons] or ["not compared with eager: no process here has recorded it"]
+
+
+def _of(artifact: str) -> "list[Agreed]":
+    # The references at once: other threads come and go while values() are walked through.
+    live = [reference() for reference in _live.valuerefs()]
+    return [one for one in live if one is not None and one._artifact == artifact]
 
 
 def _words(one: "dict[str, typing.Any]") -> str:
