@@ -167,23 +167,14 @@ PyObject* HashedByClass(PyObject* elements, bool are_entries) {
 }
 
 bool IsComparedNatively(PyObject* value) {
-  if (PyTuple_CheckExact(value)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
-      if (!IsComparedNatively(PyTuple_GET_ITEM(value, i))) return false;
-    }
-    return true;
-  }
+  if (PyTuple_CheckExact(value)) return std::ranges::all_of(ItemsOf(value), IsComparedNatively);
   return IsAtom(value) || (IsComparedByAddress(value) && Py_TYPE(value)->tp_hash == PyBaseObject_Type.tp_hash);
 }
 
 bool HasKnownHash(PyObject* key) {
-  if (IsAtom(key) || IsTensor(key) || Py_TYPE(key)->tp_hash == PyBaseObject_Type.tp_hash) return true;
-  if (PyTuple_CheckExact(key)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
-      if (!HasKnownHash(PyTuple_GET_ITEM(key, i))) return false;
-    }
-    return true;
-  }
+  if (IsAtom(key) || IsTensor(key) || IsTextOfClass(key)) return true;
+  if (Py_TYPE(key)->tp_hash == PyBaseObject_Type.tp_hash) return true;
+  if (PyTuple_CheckExact(key)) return std::ranges::all_of(ItemsOf(key), HasKnownHash);
   if (PyFrozenSet_CheckExact(key))
     return std::ranges::all_of(TableOf(key), [](PyObject* one) { return one == nullptr || HasKnownHash(one); });
   static PyObject* const hash = PyUnicode_InternFromString("__hash__");
@@ -198,13 +189,10 @@ bool IsTextOfClass(PyObject* key) {
 }
 
 bool IsValueTuple(PyObject* value) {
-  if (!PyTuple_CheckExact(value)) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
-    PyObject* one = PyTuple_GET_ITEM(value, i);
-    if (!IsAtom(one) && !IsValueTuple(one) && !PyType_Check(one) && !PyFunction_Check(one) && !IsEnumMember(one))
-      return false;
-  }
-  return true;
+  const auto is_value = [](PyObject* one) {
+    return IsAtom(one) || IsValueTuple(one) || PyType_Check(one) || PyFunction_Check(one) || IsEnumMember(one);
+  };
+  return PyTuple_CheckExact(value) && std::ranges::all_of(ItemsOf(value), is_value);
 }
 
 Use UseOf(std::string_view method) {

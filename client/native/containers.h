@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -28,14 +29,20 @@ bool HoldsTensor(PyObject* data, int depth = 0);
 /// Whether two of one kind have the same objects in the same places, or equal numbers and text.
 bool HoldsSame(PyObject* one, PyObject* other);
 
+/// What a tuple or list holds, borrowed; valid until it is changed.
+inline std::span<PyObject* const> ItemsOf(PyObject* sequence) {
+  return {PySequence_Fast_ITEMS(sequence), static_cast<size_t>(PySequence_Fast_GET_SIZE(sequence))};
+}
+
 /// Whether comparing and hashing it runs none of a program's code, and gives the same as long as it is the same
 /// object: numbers, text, tuples of such, and objects that equal nothing but themselves.
 bool IsComparedNatively(PyObject* value);
 
-/// Whether what a digest says of a key or member says its hash as well, as far as it is not an address. Of others the
-/// hash that the container keeps is all that a look-up sees which finds nothing, whatever has become of the key.
+/// Whether what a digest says of a key or member says its hash as well, as far as it is no address and no text's, which
+/// the process draws. Of others the hash that the container keeps is all that a look-up sees which finds nothing,
+/// whatever has become of the key.
 bool HasKnownHash(PyObject* key);
-/// A text of a class of its own, which hashes and compares as text: its hash is drawn by the process.
+/// A text of a class of its own, which hashes and compares as text.
 bool IsTextOfClass(PyObject* key);
 
 /// A list of what fills a dict, key and value: pairs that are lists become tuples, which nobody changes.

@@ -78,8 +78,8 @@ Digest DigestOfKeys(PyObject* dict) {
   Py_hash_t hash;
   while (PyDict_Check(dict) && _PyDict_Next(dict, &at, &key, &value, &hash) != 0) {
     if (!is_ordered) add(key);
-    if (HasKnownHash(key)) continue;
-    IsTextOfClass(key) ? AddText(hasher, key) : hasher.Add(static_cast<uint64_t>(hash));
+    if (IsTextOfClass(key)) AddText(hasher, key);
+    if (!HasKnownHash(key)) hasher.Add(static_cast<uint64_t>(hash));
   }
   return hasher.Finish();
 }

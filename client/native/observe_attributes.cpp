@@ -2,10 +2,10 @@
 // How the observer reads attributes: the places that Python's own look-up consults, in its order.
 
 #include <algorithm>
-#include <span>
 
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
+#include "client/native/containers.h"
 #include "client/native/dataclass_fields.h"
 #include "client/native/drop_error.h"
 #include "client/native/escapes.h"
@@ -466,10 +466,8 @@ void Observer::OwnGetter(PyObject* object, PyObject* name) {
   DropError();
   const auto is_known = [&](PyObject* one) { return IsAtom(one) || log_.IsOutside(one) || is_own(one); };
   // Tuples may be taken from those that Python keeps for reuse.
-  const bool are_known = value && PyTuple_CheckExact(value.get()) &&
-                         std::ranges::all_of(std::span(PySequence_Fast_ITEMS(value.get()),
-                                                       static_cast<size_t>(PyTuple_GET_SIZE(value.get()))),
-                                             [&](PyObject* one) { return is_known(one) || IsTensor(one); });
+  const auto is_part = [&](PyObject* one) { return is_known(one) || IsTensor(one); };
+  const bool are_known = value && PyTuple_CheckExact(value.get()) && std::ranges::all_of(ItemsOf(value.get()), is_part);
   if (!value || are_known || is_known(value.get())) return;
   Refuse("foreign-attribute", TextOf(type, name) + ", which leads to what nothing has led to");
 }

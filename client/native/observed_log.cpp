@@ -162,12 +162,12 @@ void ObservedLog::NoteRead(Number holder, Reading reading, PyObject* key) {
   // Warnings and the recording itself put things into modules; what a program does there are instructions.
   if (place.reading != reading && objects_[holder].attributes == 0 && !PyModule_Check(object))
     objects_[holder].attributes = MarkOf(dict);
-  Add(holder, reading, key, LookFor(holder, object, reading, key));
+  Add(holder, reading, key, LookAndTell(holder, object, reading, key));
 }
 
 /// What a place of a holder, or of its copy from before, holds. A content that has no digest is a problem: what is
 /// compared with it would never be found again.
-Seen ObservedLog::LookFor(Number holder, PyObject* source, Reading reading, PyObject* key) {
+Seen ObservedLog::LookAndTell(Number holder, PyObject* source, Reading reading, PyObject* key) {
   const uint64_t untold = UntoldDigests();
   Seen seen = Look(source, reading, key);
   if (untold != UntoldDigests() && problem_.empty()) {
@@ -443,7 +443,7 @@ void ObservedLog::NoteWhole(Number holder) {
   if (!seen_.insert(Place{object, Interned("whole"), Reading::kField}).second) return;
   PyObject* const mark = Interned(is_dict ? "keys" : "len");
   if (seen_.insert(Place{object, mark, Reading::kField}).second)
-    Add(holder, Reading::kField, mark, LookFor(holder, source, Reading::kField, mark));
+    Add(holder, Reading::kField, mark, LookAndTell(holder, source, Reading::kField, mark));
   if (is_dict && std::string_view(NativeBase(Py_TYPE(object))->tp_name) == "collections.defaultdict")
     NoteField(holder, "factory");
   if (is_dict) {

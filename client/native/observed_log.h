@@ -173,7 +173,7 @@ class ObservedLog {
   static Place PlaceOf(PyObject* holder, Reading reading, PyObject* key);
   bool IsWritten(const Place& place, PyObject* key) const;
   void Add(Number holder, Reading reading, PyObject* key, Seen seen);
-  Seen LookFor(Number holder, PyObject* source, Reading reading, PyObject* key);
+  Seen LookAndTell(Number holder, PyObject* source, Reading reading, PyObject* key);
   void Follow(Number holder, const Read& read);
   bool LiesUnder(Number number, Number above) const;
   /// A container from before the first write, and who holds it.

@@ -426,8 +426,7 @@ void Observer::SeeAnswer(PyObject* result) {
   const auto is_tensor = [](PyObject* one) { return one == Py_None || IsTensor(one); };
   bool is_of_tensors = is_tensor(result);
   if (PyTuple_Check(result) || PyList_CheckExact(result)) {
-    const auto items = std::span(PySequence_Fast_ITEMS(result), static_cast<size_t>(PySequence_Fast_GET_SIZE(result)));
-    is_of_tensors = std::ranges::all_of(items, is_tensor);
+    is_of_tensors = std::ranges::all_of(ItemsOf(result), is_tensor);
   }
   std::string_view name = std::string_view(asked_).substr(0, asked_.find('.'));  // "aten::sym_size.int"
   if (const size_t space = name.find("::"); space != name.npos) name.remove_prefix(space + 2);

@@ -8,18 +8,19 @@
 
 namespace ingot::client {
 
-/// The places of a set's table with the hashes that it keeps; -1 is that of a deleted member.
+/// The places of a set's table, in the order in which its members are iterated over; valid until the set is changed.
 inline std::span<const setentry> PlacesOf(PyObject* set) {
   const auto* own = reinterpret_cast<PySetObject*>(set);
   return {own->table, static_cast<size_t>(own->mask) + 1};
 }
 
-/// The members of a set as they lie in its table, which is the order in which they are iterated
-/// over; borrowed, null for free places. Valid until the set is changed.
-inline auto TableOf(PyObject* set) {
-  constexpr Py_hash_t kDeleted = -1;
-  return std::views::transform(PlacesOf(set),
-                               [](const setentry& entry) { return entry.hash == kDeleted ? nullptr : entry.key; });
+/// What lies there, borrowed; null for free places and those of members that were removed.
+inline PyObject* MemberAt(const setentry& place) {
+  constexpr Py_hash_t kRemoved = -1;
+  return place.hash == kRemoved ? nullptr : place.key;
 }
+
+/// The members as they lie in the table; null where none does.
+inline auto TableOf(PyObject* set) { return std::views::transform(PlacesOf(set), MemberAt); }
 
 }  // namespace ingot::client

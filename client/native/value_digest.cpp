@@ -119,13 +119,13 @@ void ValueWriter::WriteDict(PyObject* dict) {
 /// A set has no order of its own: its members' digests are sorted.
 void ValueWriter::WriteSet(PyObject* set) {
   std::vector<Digest> digests;
-  for (const setentry& entry : PlacesOf(set)) {
-    if (entry.key == nullptr || entry.hash == -1) continue;
+  for (const setentry& place : PlacesOf(set)) {
+    PyObject* const item = MemberAt(place);
+    if (item == nullptr) continue;
     ValueWriter member;
     member.depth_ = depth_;
-    member.Write(entry.key);
-    const bool is_hashed_by_class = !HasKnownHash(entry.key) && !IsTextOfClass(entry.key);
-    if (is_hashed_by_class) member.WriteCount(static_cast<Py_ssize_t>(entry.hash));
+    member.Write(item);
+    if (!HasKnownHash(item)) member.WriteCount(static_cast<Py_ssize_t>(place.hash));
     opaque_.insert(opaque_.end(), member.opaque().begin(), member.opaque().end());
     digests.push_back(member.Finish().value_or(Digest()));
   }

@@ -464,20 +464,14 @@ class Lifter {
     if (is_noted) return {};
     const proto::Step& raw = recording_.step(step);
     const std::string op = GraphOpName(raw.op()->string_view()).value_or("");
-    const auto each_operand = [&](auto visit) -> Status {
-      if (!raw.args()) return {};
-      for (const proto::Arg* arg : *raw.args()) {
-        TRY_ASSIGN(const Arg read, recording_.ReadArg(*arg));
-        const auto* ref = std::get_if<Ref>(&read);
-        const ValueId value = ref ? imported_.value_of[ref->id] : kNoValue;
-        if (value != kNoValue) visit(value);
-      }
-      return {};
-    };
-    if (AnswersOf(op) == Answers::kSizes || AnswersOf(op) == Answers::kElements) {
-      TRY(each_operand([&](ValueId value) { layouts_.Fix(out_.type(value), op); }));
-    }
+    const bool is_asked = AnswersOf(op) == Answers::kSizes || AnswersOf(op) == Answers::kElements;
     const auto* args = raw.args();
+    for (uint32_t arg = 0; is_asked && args && arg < args->size(); ++arg) {
+      TRY_ASSIGN(const Arg read, recording_.ReadArg(*args->Get(arg)));
+      const auto* ref = std::get_if<Ref>(&read);
+      const ValueId value = ref ? imported_.value_of[ref->id] : kNoValue;
+      if (value != kNoValue) layouts_.Fix(out_.type(value), op);
+    }
     for (size_t arg = 0; args && arg < args->size(); ++arg) {
       const auto* ints = args->Get(static_cast<uint32_t>(arg))->ints();
       for (size_t k = 0; ints && k < ints->size() && k <= 0xFFFF; ++k) {
