@@ -7,6 +7,7 @@ Tensors hold small integers, or those over a power of two: every sum is exact, s
 import random
 
 PRELUDE = """
+import dataclasses
 import functools
 
 import numpy
@@ -30,6 +31,11 @@ W = torch.tensor(2)
 class Kind:
     n = {start[1]}
 
+# Its class says what is equal: a look-up that finds nothing sees no more of a key than its hash.
+@dataclasses.dataclass(frozen=True)
+class Key:
+    n: int
+
 class Slots:
     __slots__ = ("n", "t")
 
@@ -44,6 +50,7 @@ class Base(torch.nn.Module):
         super().__init__()
         self.a, self.b, self.f, self.unrelated = {start[3]}, {start[4]}, 0.5, 0
         self.items, self.table = [{start[5]}, 2.0, torch.zeros(4)], {{"k": {start[6]}, "t": torch.ones(4)}}
+        self.keyed, self.keys = {{Key(1): 2, Key(2): 5}}, {{Key(0), Key(2)}}
         self.slots = Slots()
         self.slots.n, self.slots.t = {start[7]}, torch.ones(4)
         self.register_buffer("t", torch.zeros(4))
@@ -90,7 +97,9 @@ class Writer:
             "cache.kept = small(y) if cache.kept is None else small(torch.cat([cache.kept, y])[-12:])", "cache.ready, cache.n = True, cache.n + x.shape[0]",
             f"y = small(y + cache.kept.sum(0)) if cache.ready and cache.kept is not None else y * 2", f"self.items.insert(0, self.items.pop(0) + {step})",
             f"self.table = {{**self.table, 'k': {self._int(1)}}}", f"y = small(y + len(range({p} % 4)))", "y = small(y + len(repr(R)))",
-            "y = y + min(2, int(min(9.0, R / (R - R))))", f"y = small(y + kept({p} % 3))", "y = small(y * kept(1))", "y = y + kept(x.shape[0] % 2)"])]
+            "y = y + min(2, int(min(9.0, R / (R - R))))", f"y = small(y + kept({p} % 3))", "y = small(y * kept(1))", "y = y + kept(x.shape[0] % 2)",
+            f"y = small(y * self.keyed.get(Key({p} % 4), 3))", f"y = y * 2 if Key({p} % 3) in self.keys else y - 1", f"y = y + len({{**self.keyed, Key({p} % 4): 1}})",
+            "y = small(y + (lambda: 0).__globals__['N'])"])]
 
     def _block(self, depth: int, count: int) -> "list[str]":
         lines: "list[str]" = []
@@ -109,7 +118,8 @@ class Writer:
             return ""
         return pick.choice(["cache = Cache()", "cache = Cache()", "other, cache = cache, other", f"{p} = {pick.choice(STARTS)}", f"{p} += 5", "net.unrelated += 1",
                             "net.items = list(net.items)", "net.table = dict(net.table)", "net.t = net.t + 1", "net.t = net.items[2] = net.t.clone()", "net.f = 2.0",
-                            "kept.cache_clear()", "kept.cache_clear()", "W.add_(1)", "kept(7)",
+                            "kept.cache_clear()", "kept.cache_clear()", f"net.keyed = {{Key({pick.randint(0, 3)}): 4, Key({pick.randint(0, 3)}): 7}}",
+                            f"net.keys = {{Key({pick.randint(0, 3)})}}", "W.add_(1)", "kept(7)",
                             "cache.n = 0", "cache.kept = torch.ones(5, 4)", "net.slots.t = net.table['t']", "net.eval()", "Kind.other = 1", "Kind.n = Kind.n", f"{p} = True",
                             f"{p} = 1.5", "numpy.set_printoptions(legacy=pick)".replace("pick", pick.choice(["False", "'1.25'"])),
                             f"numpy.seterr(divide={pick.choice(['raise', 'ignore'])!r})"])
