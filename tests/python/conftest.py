@@ -49,6 +49,20 @@ class Store:
         return json.loads(out.splitlines()[-1])
 
 
+def _modes():
+    """Of this thread: whether gradients, forward-mode gradients and inference mode are on."""
+    torch = sys.modules.get("torch")
+    return (torch.is_grad_enabled(), torch._C._is_fwd_grad_enabled(), torch.is_inference_mode_enabled()) if torch else (True, True, False)
+
+
+@pytest.fixture(autouse=True)
+def modes_stay():
+    """What one test leaves on decides what later ones of the process see."""
+    before = _modes()
+    yield
+    assert _modes() == before, "the test left PyTorch in another mode than it found"
+
+
 @pytest.fixture
 def store(tmp_path):
     found = Store(tmp_path / "store")

@@ -2,7 +2,6 @@
 """What classes bring of their own, what objects hold, and what a call does to both: small programs of which each was answered wrongly once, those of
 tests/fuzz/classes for some seconds, and that they cost no native call where nothing is unusual."""
 
-import importlib.util
 import inspect
 import pathlib
 import re
@@ -12,6 +11,8 @@ import sys
 import pytest
 import torch
 
+import fuzzers
+
 FUZZER = pathlib.Path(__file__).parent.parent / "fuzz" / "classes"
 PRELUDE = """
 import abc, array, cmath, collections, contextlib, contextvars, copy, dataclasses, enum, functools, itertools, math, operator, sys, threading, types, typing
@@ -20,22 +21,7 @@ from collections import *
 """
 
 
-def _fuzzer():
-    """With its own modules: those of other fuzzers have the same names."""
-    names = ("generate", "methods", "statements", "seeds", "sides")
-    others = {name: sys.modules.pop(name) for name in names if name in sys.modules}
-    sys.path[:0] = [str(FUZZER), str(FUZZER.parent)]
-    spec = importlib.util.spec_from_file_location("classes_fuzzer", FUZZER / "__main__.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    del sys.path[:2]
-    for name in names:
-        sys.modules.pop(name, None)
-    sys.modules.update(others)
-    return module
-
-
-fuzzer = _fuzzer()
+fuzzer = fuzzers.load("classes")
 FOUND = dict(block.split("\n", 1) for block in re.split(r"^### ", (FUZZER / "found.txt").read_text(), flags=re.M)[1:])
 
 

@@ -2,18 +2,15 @@
 """Code cut between its statements: whatever the places, the pieces one after the other do what the whole does."""
 
 import random
-import sys
 import types
 
+import fuzzers
 import pytest
 import torch
 
-from conftest import ROOT
 from ingot import cutting
-from recorded import load
 
-sys.path.insert(0, str(ROOT / "tests" / "fuzz" / "pieces"))
-generate = load("generate", ROOT / "tests" / "fuzz" / "pieces" / "generate.py")
+generate = fuzzers.load("pieces", "generate")
 
 
 def driven(function, breaks, cuttable):

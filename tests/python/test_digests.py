@@ -234,7 +234,8 @@ def tensors():
     yield from (torch.ones(size, 2).to_mkldnn() for size in (4, 7))
     yield torch.ones(2, 2, requires_grad=True) * 2
     with torch.inference_mode():
-        yield torch.ones(2, 2)
+        of_inference = torch.ones(2, 2)
+    yield of_inference
 
 
 def test_of_tensors_all_that_is_known_counts(native):

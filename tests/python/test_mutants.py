@@ -7,9 +7,9 @@ import re
 import subprocess
 import sys
 
+import fuzzers
 import pytest
 from conftest import ROOT
-from test_onnx_random import module
 
 SAMPLE = """\
 // SPDX-License-Identifier: Apache-2.0
@@ -34,10 +34,7 @@ int At(const Shape& shape, int i, int j) {
 
 @pytest.fixture(scope="module")
 def mutants():
-    path = list(sys.path)
-    sys.path.insert(0, str(ROOT / "tests" / "fuzz" / "mutants"))
-    yield module("mutants", "__main__")
-    sys.path[:] = path
+    return fuzzers.load("mutants")
 
 
 @pytest.fixture

@@ -2,33 +2,15 @@
 """Random ONNX models and random archives (tests/fuzz/onnx, tests/fuzz/archives): a fixed list of seeds of each."""
 
 import collections
-import importlib.util
-import pathlib
-import sys
 
+import fuzzers
 import pytest
 from conftest import BUILD
 
-FUZZ = pathlib.Path(__file__).parent.parent / "fuzz"
-
-
-def module(folder, name):
-    """A fuzzer's file with its own neighbours: those of other fuzzers have the same names."""
-    before = dict(sys.modules)
-    spec = importlib.util.spec_from_file_location(f"{folder}_{name.strip('_')}", FUZZ / folder / f"{name}.py")
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    for fresh in set(sys.modules) - set(before):
-        if pathlib.Path(getattr(sys.modules[fresh], "__file__", None) or "/").is_relative_to(FUZZ.parent):
-            del sys.modules[fresh]
-    return made
-
-
 @pytest.fixture(scope="module")
 def models():
-    path = list(sys.path)
-    yield module("onnx", "child")
-    sys.path[:] = path
+    with fuzzers.running("onnx", "child") as child:
+        yield child
 
 
 @pytest.mark.parametrize("kinds, count, right", ((set(), 120, 85), ({"sizes", "layers", "branches", "loops", "scans", "old"}, 60, 35)), ids=("nodes", "chains"))
@@ -62,7 +44,6 @@ def test_a_wrong_answer_is_found(models):
 
 
 def test_archives_are_as_eager():
-    path = list(sys.path)
-    counts = module("archives", "__main__").run(500, float("inf"), 30, str(BUILD))
-    sys.path[:] = path
+    with fuzzers.running("archives") as archives:
+        counts = archives.run(500, float("inf"), 30, str(BUILD))
     assert not counts["failed"] and counts["served"] >= 10, counts
