@@ -5,6 +5,7 @@
 #include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -46,20 +47,20 @@ Result<std::vector<int64_t>> Numbers(const nlohmann::json& list) {
 /// Whether all elements lie inside `bytes`.
 bool LiesInside(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, int64_t offset,
                 uint64_t item_bytes, uint64_t bytes) {
-  if (sizes.size() != strides.size() || sizes.size() > kRankMax || offset < 0) return false;
-  uint64_t last = static_cast<uint64_t>(offset);
-  bool empty = false;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] < 0 || strides[i] < 0) return false;
-    empty |= sizes[i] == 0;
-    uint64_t reach = 0;
-    const auto steps = static_cast<uint64_t>(sizes[i]) - 1, stride = static_cast<uint64_t>(strides[i]);
-    if (sizes[i] > 0 && (__builtin_mul_overflow(steps, stride, &reach) || __builtin_add_overflow(last, reach, &last))) {
-      return false;
-    }
+  const auto is_negative = [](int64_t number) { return number < 0; };
+  if (sizes.size() != strides.size() || sizes.size() > kRankMax || offset < 0 ||
+      std::ranges::any_of(sizes, is_negative) || std::ranges::any_of(strides, is_negative)) {
+    return false;
   }
-  uint64_t end = 0;
-  if (__builtin_add_overflow(last, empty ? 0u : 1u, &end)) return false;
+  uint64_t end = static_cast<uint64_t>(offset);
+  if (std::ranges::find(sizes, 0) == sizes.end()) {  // Else there is no element that could lie outside.
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      uint64_t reach = 0;
+      const auto steps = static_cast<uint64_t>(sizes[i]) - 1, stride = static_cast<uint64_t>(strides[i]);
+      if (__builtin_mul_overflow(steps, stride, &reach) || __builtin_add_overflow(end, reach, &end)) return false;
+    }
+    if (__builtin_add_overflow(end, 1u, &end)) return false;
+  }
   return !__builtin_mul_overflow(end, item_bytes, &end) && end <= bytes;
 }
 
@@ -76,8 +77,8 @@ std::optional<at::ScalarType> ScalarTypeFromArchive(int64_t number) {
   return kTypes[static_cast<size_t>(number - 1)];
 }
 
-RecordReader::RecordReader(std::unique_ptr<PyTorchStreamReader> reader, uint64_t file_bytes)
-    : reader_(std::move(reader)), file_bytes_(file_bytes) {}
+RecordReader::RecordReader(std::unique_ptr<PyTorchStreamReader> reader, ZipSums sums, uint64_t file_bytes)
+    : reader_(std::move(reader)), sums_(std::move(sums)), file_bytes_(file_bytes) {}
 RecordReader::RecordReader(RecordReader&&) noexcept = default;
 RecordReader::~RecordReader() = default;
 
@@ -86,7 +87,9 @@ Result<RecordReader> RecordReader::Open(const std::string& path) {
   const uint64_t bytes = std::filesystem::file_size(path, failed);
   if (failed) return Error(Code::kNotFound, fmt::format("{}: {}", path, failed.message()));
   try {
-    RecordReader reader(std::make_unique<PyTorchStreamReader>(path), bytes);
+    auto opened = std::make_unique<PyTorchStreamReader>(path);
+    TRY_ASSIGN(ZipSums sums, ReadZipSums(path));
+    RecordReader reader(std::move(opened), std::move(sums), bytes);
     if (!reader.Has("archive_format")) {
       const bool older = reader.Has("serialized_exported_program.json");
       return Error(Code::kIncompatible, fmt::format("{} is {}", path,
@@ -110,6 +113,11 @@ Result<std::pair<at::DataPtr, size_t>> RecordReader::Read(const std::string& rec
       return Error(Code::kCorrupt, fmt::format("record {} claims {} bytes", record, size));
     }
     auto [data, bytes] = reader_->getRecord(record);
+    const auto sum = sums_.find(record);
+    if (sum == sums_.end() || sum->second != SumOf(data.get(), bytes)) {
+      return Error(Code::kCorrupt, fmt::format("record {} is damaged: its checksum is another; copy or save the file "
+                                               "again", record));
+    }
     return std::pair<at::DataPtr, size_t>(std::move(data), bytes);
   } catch (const std::exception& e) {
     return Error(Code::kCorrupt, fmt::format("record {}: {}", record, TextOf(e)));

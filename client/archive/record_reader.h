@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "client/archive/zip_sums.h"
 
 namespace caffe2::serialize {
 class PyTorchStreamReader;
@@ -16,8 +17,8 @@ class PyTorchStreamReader;
 
 namespace ingot::client {
 
-/// The records of a torch.export archive (.pt2), each read at most once. Sums are checked by the
-/// zip reader; sizes are checked here before memory is taken. Belongs to one thread.
+/// The records of a torch.export archive (.pt2), each read at most once. Their checksums and, before memory is taken,
+/// their sizes are checked here. Belongs to one thread.
 class RecordReader {
  public:
   /// kNotFound: no such file; kCorrupt: no zip archive, or a damaged directory; kIncompatible:
@@ -34,10 +35,11 @@ class RecordReader {
   Result<at::Tensor> Tensor(const std::string& folder, const nlohmann::json& payload);
 
  private:
-  RecordReader(std::unique_ptr<caffe2::serialize::PyTorchStreamReader> reader, uint64_t file_bytes);
+  RecordReader(std::unique_ptr<caffe2::serialize::PyTorchStreamReader> reader, ZipSums sums, uint64_t file_bytes);
   Result<std::pair<at::DataPtr, size_t>> Read(const std::string& record);
 
   std::unique_ptr<caffe2::serialize::PyTorchStreamReader> reader_;
+  ZipSums sums_;
   uint64_t file_bytes_ = 0;
   std::map<std::string, c10::Storage> storages_;
 };

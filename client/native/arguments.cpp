@@ -14,10 +14,10 @@
 
 #include <ATen/Context.h>
 #include <ATen/PythonTorchFunctionTLS.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/forward_grad.h>
@@ -50,24 +50,43 @@ const char* UnusualKey(const at::Tensor& tensor) {
   return tensor.is_quantized() ? "quantized" : "layout";
 }
 
+/// Why native code does not stand for what this thread's operators would run: it stands for kernels of the CPU, with
+/// autograd above them or not, and nothing between. Transforms (vmap, grad, functionalize), modes of dispatch, tracers,
+/// guards that leave layers out and autocast of every device are keys of the thread; null where there are none.
+const char* UnusualThread() {
+  using Key = c10::DispatchKey;
+  const bool is_inference = c10::InferenceMode::is_enabled();
+  const auto included = is_inference ? c10::default_included_set.remove(Key::ADInplaceOrView)
+                                     : c10::default_included_set;
+  const auto excluded = is_inference ? c10::default_excluded_set | c10::autograd_dispatch_keyset
+                                     : c10::default_excluded_set;
+  const c10::impl::LocalDispatchKeySet now = c10::impl::tls_local_dispatch_key_set();
+  if (now.excluded_ != excluded) {
+    const bool is_autocast = (now.excluded_ | c10::autocast_dispatch_keyset) == excluded;
+    return is_autocast ? "autocast" : "dispatch-keys";
+  }
+  if (now.included_ != included) return now.included_.has(Key::Python) ? "dispatch-mode" : "dispatch-keys";
+  using Function = at::impl::PythonTorchFunctionTLS;
+  // A mode of the program's own (torch.device as a context) sees every call, and may change it.
+  const bool is_plain = Function::stack_len() == 0 && Function::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED;
+  if (!is_plain) return "function-mode";
+  // Tangents may lie in arguments, weights and whatever else a call reads.
+  return torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr ? "forward-mode" : nullptr;
+}
+
 class Flattener {
  public:
   Flattener(Arguments& out, bool want_names) : out_(out), want_names_(want_names) {}
 
   void Mode() {
-    const bool autocast = at::autocast::is_autocast_enabled(at::kCPU);
     grad_ = at::GradMode::is_enabled();
     const char mode = static_cast<char>((grad_ ? 1 : 0) | (c10::InferenceMode::is_enabled() ? 2 : 0) |
-                                        (autocast ? 4 : 0) | (at::globalContext().deterministicAlgorithms() ? 8 : 0) |
+                                        (at::globalContext().deterministicAlgorithms() ? 8 : 0) |
                                         (at::globalContext().deterministicFillUninitializedMemory() ? 16 : 0));
     out_.shape.push_back(mode);
     out_.shape.push_back(static_cast<char>(c10::get_default_dtype_as_scalartype()));
-    if (autocast) out_.unsupported = "autocast";
-    // A mode of the program's own (torch.device as a context) sees every call, and may change it.
-    if (at::impl::PythonTorchFunctionTLS::stack_len() > 0) out_.unsupported = "function-mode";
+    out_.unsupported = UnusualThread();
     if (OperatorsAreOverridden()) out_.unsupported = "overridden-operator";
-    // Tangents may lie in arguments, weights and whatever else a call reads.
-    if (torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr) out_.unsupported = "forward-mode";
   }
 
   void Value(PyObject* value, const std::string& name) {

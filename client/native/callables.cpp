@@ -201,6 +201,8 @@ constexpr Group kGroups[] = {
     {Effect::kPure, "numpy.", "float32 float64 int64 int32 dtype array asarray arange zeros ones"},
     {Effect::kWhole, "numpy.ndarray.", "item tolist copy astype reshape __getitem__ __len__ __iter__"},
     {Effect::kArray, "numpy.ndarray.", "sum mean min max all any"},
+    // Getters, of which all is in the content.
+    {Effect::kWhole, "numpy.ndarray.", "shape strides ndim size itemsize nbytes dtype T mT real imag flat"},
     // -- PyTorch's operators
     // No operator, though there is one of the name; or one that says where a tensor lies, which is another place in
     // every call.

@@ -19,6 +19,12 @@ namespace {
 
 bool HasText(PyObject* name, const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; }
 
+/// Getters made in C have their own names, whatever a class calls them.
+bool IsGetter(PyObject* found) {
+  return found != nullptr &&
+         (PyObject_TypeCheck(found, &PyGetSetDescr_Type) || PyObject_TypeCheck(found, &PyMemberDescr_Type));
+}
+
 std::string TextOf(PyTypeObject* type, PyObject* name) {
   return std::string(QualnameOf(type)) + "." + std::string(ViewOf(name));
 }
@@ -209,15 +215,15 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
     if (!PyObject_TypeCheck(found, &PyGetSetDescr_Type)) NoteType(object);
     if (PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
       if (IsImmutable(type)) {
-        Getter(object, name);
+        Getter(object, found);
       } else if (number) {
         log_.NoteRead(*number, Reading::kSlot, name);
       }
       if (!IsImmutable(type)) CheckField(object, name);
       if (!Look(object, Reading::kSlot, name).object) LoadMissing(object, name, has_hook);
     } else if (PyObject_TypeCheck(found, &PyGetSetDescr_Type)) {
-      Getter(object, name);
-      if (!HasText(name, "__dict__") && !HasText(name, "__class__")) FallsBack(object);
+      Getter(object, found);
+      if (!HasText(PyDescr_NAME(found), "__dict__") && !HasText(PyDescr_NAME(found), "__class__")) FallsBack(object);
     } else {
       Bind(found, object);
       if (std::string_view(Py_TYPE(found)->tp_name).ends_with("_tuplegetter") && number) log_.NoteWhole(*number);
@@ -281,6 +287,7 @@ void Observer::NoteProtocol(PyObject* found) {
 void Observer::Bind(PyObject* found, PyObject* object) {
   PyTypeObject* type = Py_TYPE(found);
   const auto number = log_.Find(found);
+  if (object != nullptr && PyObject_TypeCheck(found, &PyGetSetDescr_Type)) return Getter(object, found);
   if (PyFunction_Check(found) || Callables::IsNative(found) || type->tp_descr_get == nullptr) return;
   if (PyObject_TypeCheck(found, &PyProperty_Type)) {
     if (number) log_.NoteField(*number, "get");
@@ -310,9 +317,7 @@ void Observer::BindToModule(PyObject* found, PyObject* module) {
   if (found == nullptr || Py_TYPE(found)->tp_descr_get == nullptr) return;
   static PyObject* const name = PyUnicode_InternFromString("__get__");
   PyObject* const get = LookUpInClass(Py_TYPE(found), name);
-  const bool is_of_modules =
-      PyObject_TypeCheck(found, &PyGetSetDescr_Type) || PyObject_TypeCheck(found, &PyMemberDescr_Type);
-  if (is_of_modules || (get != nullptr && PyFunction_Check(get))) return;
+  if (IsGetter(found) || (get != nullptr && PyFunction_Check(get))) return;
   Bind(found, module);
   FallsBack(module);
 }
@@ -340,18 +345,7 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
   NoteType(object);
   LookUp(meta, getattribute, object);
   PyObject* of_meta = LookUp(meta, name, object);
-  if (HasText(name, "__dict__")) {
-    if (!IsImmutable(type)) return Refuse("class-dict", std::string(QualnameOf(type)) + ".__dict__");
-    fixed_dicts_.insert(DictOf(type));
-    return;
-  }
-  if (HasText(name, "__mro__") || HasText(name, "__bases__") || HasText(name, "__base__")) {
-    if (const auto number = TypeNumber(type)) NoteBasesOf(*number);
-    return;
-  }
-  const bool is_native_getter = of_meta != nullptr && (PyObject_TypeCheck(of_meta, &PyGetSetDescr_Type) ||
-                                                       PyObject_TypeCheck(of_meta, &PyMemberDescr_Type));
-  if (is_native_getter) return LoadPartOfType(type, name);
+  if (IsGetter(of_meta)) return LoadPartOfType(type, PyDescr_NAME(of_meta));
   if (of_meta != nullptr && Py_TYPE(of_meta)->tp_descr_set != nullptr) {
     Bind(of_meta);
     return FallsBack(object);
@@ -372,6 +366,15 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
 
 /// What `type` itself keeps of a class.
 void Observer::LoadPartOfType(PyTypeObject* type, PyObject* name) {
+  if (HasText(name, "__dict__")) {
+    if (!IsImmutable(type)) return Refuse("class-dict", std::string(QualnameOf(type)) + ".__dict__");
+    fixed_dicts_.insert(DictOf(type));
+    return;
+  }
+  if (HasText(name, "__mro__") || HasText(name, "__bases__") || HasText(name, "__base__")) {
+    if (const auto number = TypeNumber(type)) NoteBasesOf(*number);
+    return;
+  }
   if (IsImmutable(type)) return;
   auto* object = reinterpret_cast<PyObject*>(type);
   const auto number = TypeNumber(type);
@@ -417,8 +420,10 @@ void Observer::AllAttributes(PyObject* object) {
   if (number) log_.NoteField(*number, "dict");
 }
 
-/// Getters made in C.
-void Observer::Getter(PyObject* object, PyObject* name) {
+/// What a getter made in C reads, under whatever name and on whatever way it was found.
+void Observer::Getter(PyObject* object, PyObject* found) {
+  PyObject* const name = PyDescr_NAME(found);
+  if (PyType_Check(object)) return LoadPartOfType(reinterpret_cast<PyTypeObject*>(object), name);
   const auto number = log_.Find(object);
   if (HasText(name, "__dict__")) return AllAttributes(object);
   if (HasText(name, "__class__")) return ClassOf(object);
@@ -444,6 +449,7 @@ void Observer::Getter(PyObject* object, PyObject* name) {
   if (!number) return OwnGetter(object, name);
   if (!IsPart(object)) {
     if (HasText(name, "__weakref__")) return Refuse("foreign-attribute", "__weakref__");
+    if (Callables::Shared().EffectOf(found) != Effect::kWhole) LeadsOn(object, name);
     return Operand(object);
   }
   const PartField* row = FieldShownAs(object, ViewOf(name));
@@ -456,20 +462,27 @@ void Observer::Getter(PyObject* object, PyObject* name) {
 void Observer::OwnGetter(PyObject* object, PyObject* name) {
   if (log_.IsArgument(object) || IsAtom(object)) return;
   PyTypeObject* type = Py_TYPE(object);
-  const auto is_own = [&](PyObject* value) { return fresh_.contains(value) || made_.Contain(value); };
-  if (PyFrame_Check(object) || !is_own(object)) return Refuse("foreign-attribute", TextOf(type, name));
+  if (PyFrame_Check(object) || !IsOwn(object)) return Refuse("foreign-attribute", TextOf(type, name));
   // What the statement that made a function has put together; the rest it has from where it stands.
   const bool is_where_it_stands =
       HasText(name, "__globals__") || HasText(name, "__builtins__") || HasText(name, "__closure__");
   if (PyFunction_Check(object) && !is_where_it_stands) return;
+  LeadsOn(object, name);
+}
+
+bool Observer::IsOwn(PyObject* value) { return fresh_.contains(value) || made_.Contain(value); }
+
+/// What a getter gives is known, or has no identity, or was made by the run: of what else it leads to, nothing is in
+/// any record.
+void Observer::LeadsOn(PyObject* object, PyObject* name) {
   const PythonRef value(PyObject_GenericGetAttr(object, name));
   DropError();
-  const auto is_known = [&](PyObject* one) { return IsAtom(one) || log_.IsOutside(one) || is_own(one); };
+  const auto is_known = [&](PyObject* one) { return IsAtom(one) || log_.IsOutside(one) || IsOwn(one); };
   // Tuples may be taken from those that Python keeps for reuse.
   const auto is_part = [&](PyObject* one) { return is_known(one) || IsTensor(one); };
   const bool are_known = value && PyTuple_CheckExact(value.get()) && std::ranges::all_of(ItemsOf(value.get()), is_part);
   if (!value || are_known || is_known(value.get())) return;
-  Refuse("foreign-attribute", TextOf(type, name) + ", which leads to what nothing has led to");
+  Refuse("foreign-attribute", TextOf(Py_TYPE(object), name) + ", which leads to what nothing has led to");
 }
 
 void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value) {

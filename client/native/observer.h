@@ -173,8 +173,10 @@ class Observer final : private InstructionListener {
   void LoadFromSuper(PyObject* object, PyObject* name);
   void NoteProtocol(PyObject* found);
   void Bind(PyObject* descriptor, PyObject* object = nullptr);
-  void Getter(PyObject* object, PyObject* name);
+  void Getter(PyObject* object, PyObject* found);
   void OwnGetter(PyObject* object, PyObject* name);
+  bool IsOwn(PyObject* value);
+  void LeadsOn(PyObject* object, PyObject* name);
   void RefuseArgument(const char* name, PyObject* argument, std::string detail);
   void CheckField(PyObject* object, PyObject* name);
   void AllAttributes(PyObject* object);

@@ -59,6 +59,7 @@ find_package(nlohmann_json 3.11 REQUIRED)
 if("client" IN_LIST INGOT_FOLDERS)
   set(Protobuf_USE_STATIC_LIBS ON)
   find_package(Protobuf 3.12 REQUIRED)
+  find_package(ZLIB 1.2.12 REQUIRED)
   find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
   # Ingot is built beside the PyTorch it will run with, by the rules that hold at import. PyTorch's own
   # CMake package wants the whole CUDA toolkit where it was built with CUDA; the CPU's part needs none.
