@@ -4,6 +4,7 @@
 import pytest
 import torch
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
 
 
 def _tensors(value):
@@ -256,3 +257,92 @@ def test_an_operator_that_reads_a_file_is_eager(ingot, tmp_path):
         assert step(torch.ones(4)).tolist() == [1.0] * 4
     file.write_bytes(b"\0\0\x80\x3f" * 4)
     assert step(torch.ones(4)).tolist() == [2.0] * 4 and "aten::from_file" in step.why_miss()
+
+
+def _seen_by_vmap(call, x):
+    return torch.func.vmap(lambda y: call(x) + y, randomness="different")(torch.zeros(4, 3))
+
+
+def _seen_by_grad(call, x):
+    return torch.func.grad(lambda y: (call(x) * y).sum())(torch.ones(3))
+
+
+def _within(context):
+    def run(call, x):
+        with context():
+            return call(x)
+    return run
+
+
+class _Doubled(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        return out * 2 if func is torch.ops.aten.mm.default else out
+
+
+class _AutocastCuda:
+    def __enter__(self):
+        torch.set_autocast_enabled("cuda", True)
+
+    def __exit__(self, *ignored):
+        torch.set_autocast_enabled("cuda", False)
+
+
+LAYERS = {
+    "vmap": _seen_by_vmap, "grad": _seen_by_grad, "functionalize": lambda call, x: torch.func.functionalize(call)(x),
+    "autocast of a CUDA device": _within(_AutocastCuda), "autocast": _within(lambda: torch.autocast("cpu", torch.bfloat16)),
+    "no torch functions of subclasses": _within(torch._C.DisableTorchFunctionSubclass), "no torch functions": _within(torch._C.DisableTorchFunction),
+    "a dispatch mode": _within(_Doubled), "no autograd": _within(torch._C._AutoDispatchBelowAutograd),
+    "a default device": _within(lambda: torch.device("cpu")),
+}
+ON_THEM = {
+    "random": lambda x: torch.rand_like(x) + x, "a product": lambda x: (x[None] @ torch.ones(3, 3))[0], "a sort": lambda x: x.sort(stable=True)[0],
+    "whether autocast is on": lambda x: x * (2 if torch.is_autocast_enabled("cuda") else 3),
+    "whether any autocast is on": lambda x: x * (2 if torch._C._is_any_autocast_enabled() else 3),
+    "whether transforms are on": lambda x: x * (2 if torch._C._are_functorch_transforms_active() else 3),
+    "whether torch functions are on": lambda x: x * (2 if torch._C._is_torch_function_enabled() else 3),
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("name", ON_THEM)
+def test_layers_between_a_call_and_its_kernels_make_it_eager(ingot, name, layer):
+    """Whatever they are: what the call's shape does not hold of a thread, its operators do not see."""
+    function, x = ON_THEM[name], torch.tensor([3.0, 1.0, 2.0])
+    step = ingot.compile(function, wait=True, config=ingot.Config(agree="off"))
+    for _ in range(3):
+        torch.manual_seed(3)
+        found = step(x)
+        torch.manual_seed(3)
+        assert torch.equal(found, function(x))
+    native = ingot.stats()["native_calls"]
+    assert native > 0
+    for _ in range(2):
+        torch.manual_seed(3)
+        found = LAYERS[layer](step, x)
+        torch.manual_seed(3)
+        torch.testing.assert_close(found, LAYERS[layer](function, x), rtol=0, atol=0)
+    assert ingot.stats()["native_calls"] == native
+    assert torch.equal(step(x) * 0, x * 0) and ingot.stats()["native_calls"] == native + 1
+
+
+def test_a_write_within_a_transform_is_eagers(ingot):
+    memory, x = torch.zeros(3), torch.ones(3)
+    step = ingot.compile(lambda x: memory.add_(x) * 2, wait=True, config=ingot.Config(agree="off"))
+    for _ in range(3):
+        step(x)
+    with pytest.raises(RuntimeError, match="mutat"):
+        torch.func.grad(lambda y: (step(x) * y).sum())(torch.ones(3))
+    assert memory[0] == 3
+
+
+def test_loaded_files_refuse_layers(ingot, tmp_path):
+    step, x = ingot.compile(lambda x: (x[None] @ torch.ones(3, 3))[0], wait=True), torch.ones(3)
+    for _ in range(2):
+        step(x)
+    step.export(tmp_path / "f.ingot")
+    loaded = ingot.load(tmp_path / "f.ingot")
+    for layer, why in {"a dispatch mode": "dispatch-mode", "vmap": "dispatch-keys", "autocast of a CUDA device": "autocast", "no torch functions": "function-mode"}.items():
+        with pytest.raises(ingot.Unsupported, match=why):
+            LAYERS[layer](loaded, x)
+    torch.testing.assert_close(loaded(x), torch.full((3,), 3.0))
