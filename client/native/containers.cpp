@@ -2,6 +2,7 @@
 #include "client/native/containers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <array>
 #include <boost/unordered/unordered_flat_set.hpp>
 
@@ -180,6 +181,13 @@ bool HasKnownHash(PyObject* key) {
   static PyObject* const hash = PyUnicode_InternFromString("__hash__");
   static auto* const enum_type = reinterpret_cast<PyTypeObject*>(Py_XNewRef(LoadedAttribute("enum", "Enum")));
   return IsEnumMember(key) && LookUpInClass(Py_TYPE(key), hash) == LookUpInClass(enum_type, hash);
+}
+
+bool IsNan(PyObject* value) {
+  if (PyFloat_Check(value)) return std::isnan(PyFloat_AS_DOUBLE(value));
+  if (!PyComplex_Check(value)) return false;
+  const Py_complex number = PyComplex_AsCComplex(value);
+  return std::isnan(number.real) || std::isnan(number.imag);
 }
 
 bool IsTextOfClass(PyObject* key) {

@@ -42,6 +42,8 @@ bool IsComparedNatively(PyObject* value);
 /// the process draws. Of others the hash that the container keeps is all that a look-up sees which finds nothing,
 /// whatever has become of the key.
 bool HasKnownHash(PyObject* key);
+/// A number that is found in containers, and hashes, by its address: it equals no other.
+bool IsNan(PyObject* value);
 /// A text of a class of its own, which hashes and compares as text.
 bool IsTextOfClass(PyObject* key);
 

@@ -293,7 +293,8 @@ bool IsEnumMember(PyObject* value) {
 std::optional<Fetched> FetchedAs(PyObject* value) {
   constexpr int64_t kSizeMax = int64_t{1} << 31, kIntegerMax = int64_t{1} << 51;
   if (value == nullptr) return std::nullopt;
-  if (PyFloat_CheckExact(value)) return Fetched::kFloat;
+  // Lists and dicts find a NaN where it is the same object, which one that stands for it is not.
+  if (PyFloat_CheckExact(value)) return IsNan(value) ? std::nullopt : std::optional(Fetched::kFloat);
   if (PyLong_CheckExact(value)) {
     int overflow = 0;
     const int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);

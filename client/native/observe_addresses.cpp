@@ -6,6 +6,7 @@
 #include <array>
 
 #include "client/native/callables.h"
+#include "client/native/containers.h"
 #include "client/native/field_content.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
@@ -86,6 +87,7 @@ void Observer::FindByAddress(PyObject* tensor) {
 /// A set or dict takes a value up, or looks for it. A tuple is looked for by what it holds; of an argument that is its
 /// address no record speaks.
 void Observer::AsKey(PyObject* value) {
+  if (IsNan(value)) return Refuse("value-identity", "a NaN is looked for among elements, keys or members");
   if (PyTuple_CheckExact(value)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
       PyObject* one = PyTuple_GET_ITEM(value, i);

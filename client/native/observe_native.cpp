@@ -228,7 +228,9 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       break;
     case Effect::kPure: [[fallthrough]];
     case Effect::kOperator:
+      may_find_ = effect == Effect::kPure;
       DeepAll(arguments);
+      may_find_ = false;
       Getters(arguments);
       if (count > 0 && IsTensor(values[0]) && Callables::ShortNameOf(callable) == "stride") NoteStrides(values[0]);
       if (count > 0 && IsTensor(values[0]) && Callables::ShortNameOf(callable) == "requires_grad_") {

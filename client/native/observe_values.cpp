@@ -434,7 +434,7 @@ void Observer::Deep(PyObject* root) {
   while (!waiting.empty() && !refused_) {
     PyObject* value = waiting.back();
     waiting.pop_back();
-    if (is_compared_ && value != root && PyFloat_CheckExact(value) && std::isnan(PyFloat_AS_DOUBLE(value)))
+    if ((is_compared_ || may_find_) && value != root && IsNan(value))
       return Refuse("value-identity", "a NaN is looked for in a container");
     if (is_compared_ && !is_looked_for_ && value != root && IsPassedByAddress(value))
       return Refuse("argument-identity", "a list of arguments is held against another");

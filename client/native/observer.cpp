@@ -8,6 +8,7 @@
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
 #include "client/native/containers.h"
+#include "client/native/dataclass_fields.h"
 #include "client/native/drop_error.h"
 #include "client/native/escapes.h"
 #include "client/native/field_content.h"
@@ -395,10 +396,14 @@ void Observer::Identity(PyObject* one, PyObject* other) {
   };
   if (is_constant(one) && is_constant(other))
     return Refuse("value-identity", std::string(Py_TYPE(one)->tp_name) + " is held against another by `is`");
-  if (IsAtom(one) || IsAtom(other) || one == other) {
-    // Where one of them was found at a place, the record says that both are one.
-    if (one == other && log_.IsArgument(one) && !IsAtom(one) && !IsTensor(one) && !log_.Find(one))
-      Refuse("argument-identity", "two arguments are held against each other");
+  if (IsAtom(one) || IsAtom(other)) return;
+  if (one == other) {
+    // Where both were found at places, the record says that they are one; of a container that is told by its content,
+    // no place is in the record.
+    const bool is_by_content = PyTuple_Check(one) || PyList_CheckExact(one) || PyDict_CheckExact(one) ||
+                               (!IsTensor(one) && FieldsOf(Py_TYPE(one)) != nullptr);
+    if (log_.IsArgument(one) && !IsTensor(one) && (is_by_content || !log_.Find(one)))
+      RefuseArgument("argument-identity", one, "an argument is held against what may be another object");
     return;
   }
   const auto a = log_.Find(one), b = log_.Find(other);

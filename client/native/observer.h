@@ -378,6 +378,7 @@ class Observer final : private InstructionListener {
   bool awaits_length_ = false;    ///< its result is what `__len__` gives
   std::optional<SizeTerms::Term> given_length_;
   bool is_text_ = false;          ///< what is looked at is put into words
+  bool may_find_ = false;        ///< is handed to native code that looks for elements, as `count` does
   bool is_compared_ = false;     ///< what is looked at is held against something else
   bool is_looked_for_ = false;  ///< in what is looked at, one value is: LookFor() tells what it meets
   bool is_unordered_ = false;     ///< what is looked at shows nobody the order of a set

@@ -21,14 +21,6 @@ std::optional<View> AsStrided(const Node& node, const Type&, const Type& to) {
   return View{kNoValue, to.strides, Dim(0)};
 }
 
-// Operations that give their operand back when nothing has to change, and a copy otherwise.
-std::optional<View> SameIfEqual(const Node& node, const Type& from, const Type& to) {
-  for (const Arg& arg : node.args) {
-    if (const bool* flag = std::get_if<bool>(&arg); flag != nullptr && *flag) return std::nullopt;
-  }
-  return Same(node, from, to);
-}
-
 std::optional<View> Mapped(const ViewMap& map, const Type& from, const Type& to) {
   if (!map.in_order) return View{kNoValue, StridesOf(map, from.strides, to.rank()), OffsetOf(map, from.strides)};
   std::optional<Dims> strides = ViewStrides(from, to.sizes);
@@ -59,8 +51,6 @@ std::optional<View> ViewOf(const Graph& graph, const Node& node, uint32_t result
     view = Mapped(maps[result], from, to);
   } else if (const Rule* rule = Rules().Of(node.op)) {
     view = (*rule)(node, from, to);
-  } else if (GivesBack(node.op)) {
-    view = SameIfEqual(node, from, to);
   }
   if (!view || !SameLayout(to.sizes, view->strides, to.strides)) return std::nullopt;
   view->operand = operand->id;

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators with a rule for sizes: one recording, and every other size is native and eager's, layout included."""
 
+import pathlib
+import re
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -377,3 +380,39 @@ def test_operators_that_never_ask_leave_sizes_open(ingot, function):
             x = torch.randn(*shape)
             same(step(x), function(x))
     assert (seen["captures"], seen["native_calls"]) == (1, len(PAIRS) - 1), step.report() + step.soundness()
+
+
+GIVE_BACK = {
+    "aten.contiguous": lambda x: x.contiguous(), "aten.dropout": lambda x: F.dropout(x, 0.5, False), "aten.feature_dropout": lambda x: F.dropout2d(x[None], 0.5, False),
+    "aten.to.dtype": lambda x: x.to(torch.complex64), "aten.to.device": lambda x: x.to("cpu", torch.complex64), "aten.to.dtype_layout": lambda x: x.to(dtype=torch.complex64),
+    "aten.to.other": lambda x: x.to(torch.ones(1)), "aten.type_as": lambda x: x.type_as(torch.ones(1)), "aten.real": lambda x: torch.real(x + 1),
+    "aten.alpha_dropout": lambda x: F.alpha_dropout(x, 0.5, False), "aten.feature_alpha_dropout": lambda x: F.feature_alpha_dropout(x, 0.5, False),
+    "aten.atleast_1d": torch.atleast_1d, "aten.atleast_2d": torch.atleast_2d, "aten.atleast_3d": torch.atleast_3d,
+    "aten.atleast_1d.Sequence": lambda x: torch.atleast_1d(x, x[0]), "aten.atleast_2d.Sequence": lambda x: torch.atleast_2d(x, x[0]),
+    "aten.atleast_3d.Sequence": lambda x: torch.atleast_3d(x, x[0]), "aten.cartesian_prod": lambda x: torch.cartesian_prod(x[0, 0]),
+    "aten.conj": torch.conj, "aten.conj_physical": torch.conj_physical, "aten.resolve_conj": torch.resolve_conj, "aten.resolve_neg": torch.resolve_neg,
+}
+
+
+def _rows_that_give_back():
+    text = (pathlib.Path(__file__).parents[2] / "compiler" / "ops" / "ops.def").read_text()
+    return re.findall(r'^(?:OP|OTHER)\("([\w.]+)".*\bGIVES_BACK\b', text, re.M)
+
+
+@pytest.mark.parametrize("row", _rows_that_give_back())
+def test_what_gives_its_operand_back_does_so_where_eager_does(ingot, row):
+    """Of some element types, layouts and modes alone."""
+    function = GIVE_BACK[row]
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex64, torch.complex128):
+        x = torch.tensor([[[1, 2, 3], [4, 0, -5]]]).to(dtype)
+        for x in (x * (2 - 1j) if dtype.is_complex else x, x.transpose(1, 2)):
+            step = ingot.compile(lambda x: function(x), wait=True, config=ingot.Config(agree="off"))
+            with torch.no_grad():
+                for _ in range(3):
+                    for found, wanted in zip(as_list(step(x)), as_list(function(x)), strict=True):
+                        torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+                        assert (found.data_ptr() == x.data_ptr()) == (wanted.data_ptr() == x.data_ptr())
+
+
+def as_list(result):
+    return list(result) if isinstance(result, (tuple, list)) else [result]

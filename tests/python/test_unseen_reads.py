@@ -2,10 +2,12 @@
 """What Python reads without an instruction that says so: hashes that a dict keeps, what functions and frames of the run's own lead
 to, which of equal constants a compiler has kept. In this process and in another one of the same store."""
 
+import collections
 import dataclasses
 import enum
 import fractions
 import itertools
+import operator
 import pathlib
 import subprocess
 import sys
@@ -211,3 +213,70 @@ def test_another_process_looks_for_a_key_again(ingot):
         assert done.returncode == 0, done.stderr[-2000:]
         said.append(done.stdout.strip())
     assert said[1] == said[3] == "native 2", said
+
+
+GIVEN, ROW, EMPTY, NAN = [1, 2], (1, 2), {}, float("nan")
+
+
+@dataclasses.dataclass
+class Options:
+    scale: float = 1.0
+
+
+OPTIONS = Options()
+
+
+def _left(numbers, one):
+    try:
+        numbers.remove(one)
+    except ValueError:
+        pass
+    return len(numbers)
+
+
+def _counted(one):
+    counts = collections.Counter()
+    counts[one] += 2
+    return counts
+
+
+HELD_AGAINST = {
+    "a list": (lambda x, one: x * 2 if one is GIVEN else x * 3, lambda: GIVEN, lambda: [1, 2]),
+    "a dict": (lambda x, one: x * 2 if one is EMPTY else x * 3, lambda: EMPTY, dict),
+    "a dataclass": (lambda x, one: x * 2 if one is OPTIONS else x * 3, lambda: OPTIONS, Options),
+    "a list in a list": (lambda x, one: x * 2 if any(one[0] is other for other in (GIVEN, EMPTY)) else x * 3, lambda: [GIVEN], lambda: [[1, 2]]),
+    "a default": (lambda x, one, other=GIVEN: x * 2 if one is other else x * 3, lambda: GIVEN, lambda: [1, 2]),
+    "a NaN in a list": (lambda x, one: x * 2 if one in [NAN] else x * 3, lambda: NAN, lambda: float("nan")),
+    "a NaN among keys": (lambda x, one: x * {NAN: 2}.get(one, 3), lambda: NAN, lambda: float("nan")),
+    **{f"a NaN by {name}": (look, lambda: NAN, lambda: float("nan")) for name, look in {
+        "count": lambda x, one: x * [NAN, NAN].count(one),
+        "index": lambda x, one: x * [NAN, 3.0, one].index(one),
+        "a tuple's count": lambda x, one: x * (NAN, NAN).count(one),
+        "countOf": lambda x, one: x * operator.countOf([NAN, NAN], one),
+        "a deque's count": lambda x, one: x * collections.deque([NAN, NAN]).count(one),
+        "remove": lambda x, one: x * _left([3.0, NAN], one),
+        "a list's ==": lambda x, one: x * 2 if [NAN] == [one] else x,
+        "a tuple's <": lambda x, one: x * 2 if (NAN, 1) < (one, 2) else x,
+        "sorted": lambda x, one: x * sorted([(NAN, 2), (one, 1)])[0][1],
+        "a set": lambda x, one: x * len({NAN, one}),
+        "sets": lambda x, one: x * len({NAN} & {one}),
+        "a dict's ==": lambda x, one: x * 2 if {1: NAN} == {1: one} else x,
+        "a display of a dict": lambda x, one: x * len({NAN: 1, one: 2}),
+        "a subscript": lambda x, one: x * _counted(one)[NAN],
+    }.items()},
+}
+
+
+@pytest.mark.parametrize("case", HELD_AGAINST)
+@pytest.mark.parametrize("first", [0, 1], ids=["one object first", "two objects first"])
+def test_an_argument_that_is_one_with_what_is_outside_is_told_from_its_equals(ingot, case, first):
+    function, *makes = HELD_AGAINST[case]
+    if first:
+        makes.reverse()
+    step, x = ingot.compile(function, wait=True, config=ingot.Config(agree="off")), torch.ones(3)
+    with torch.no_grad():
+        for _ in range(2):
+            for make in makes:
+                given = [make() for _ in range(3)]
+                for one in given:
+                    assert torch.equal(step(x, one), function(x, one))
