@@ -9,10 +9,19 @@
 namespace ingot::compiler {
 namespace {
 
-/// Whether the result's dims may lie in the order of an operand's strides.
-bool KeepsOrder(const Node& node) {
+/// Whether the dims of a result of these sizes may lie in the order of an operand's strides. What takes dims away, or
+/// makes them one, writes rows; what sorts or halves them does not.
+bool KeepsOrder(const Graph& graph, const Node& node, const Dims& sizes) {
   const OpInfo* op = FindOp(node.op);
-  return op == nullptr || (op->op_class != OpClass::kReduction && op->op_class != OpClass::kContraction);
+  if (op == nullptr || (op->op_class != OpClass::kReduction && op->op_class != OpClass::kContraction)) return true;
+  bool keeps = false;
+  ForEachOperand(node, [&](ValueId id) {
+    const Dims& given = graph.type(id).sizes;
+    bool are_kept = given.size() == sizes.size();
+    for (size_t i = 0; are_kept && i < sizes.size(); ++i) are_kept = given[i].is_one() || !sizes[i].is_one();
+    keeps |= are_kept;
+  });
+  return keeps && op->op_class == OpClass::kReduction;
 }
 
 }  // namespace
@@ -53,8 +62,8 @@ bool Layouts::Choose(std::span<const Dims> guesses, const Type& exact, Type& typ
 }
 
 void Layouts::NoteWalk(const Node& node, const Dims& sizes) {
-  if (!KeepsOrder(node)) return;
-  NoteOrder(node);
+  if (!KeepsOrder(graph_, node, sizes)) return;
+  NoteOrder(node, sizes);
   if (!IsPermuted(node)) return;
   for (const Dim& size : sizes) {
     if (!size.is_const() && sizes_.Seen(size) > 1) sizes_.AtLeastZero(size - Dim(2));
@@ -117,7 +126,7 @@ void Layouts::NoteComparison(const Dim& a, const Dim& b) {
   if (difference == 0) sizes_.Tie(a, b);
 }
 
-void Layouts::NoteOrder(const Node& node) {
+void Layouts::NoteOrder(const Node& node, const Dims& sizes) {
   ForEachOperand(node, [&](ValueId id) {
     const Type& type = graph_.type(id);
     for (size_t i = 0; i < type.rank(); ++i) {
@@ -126,6 +135,8 @@ void Layouts::NoteOrder(const Node& node) {
         if (type.sizes[i].is_one() || type.sizes[j].is_one() || a.is_zero() || b.is_zero()) continue;
         if (a == b) {
           NoteComparison(type.sizes[i], type.sizes[j]);
+          // Parts of the operand are what some walk over, which are as large as the result.
+          if (sizes.size() == type.rank()) NoteComparison(sizes[i], sizes[j]);
         } else if (!a.DivideExactly(b) && !b.DivideExactly(a)) {
           NoteComparison(a, b);
         }

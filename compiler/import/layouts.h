@@ -34,7 +34,7 @@ class Layouts {
 
  private:
   /// The order of an operand's dims: by strides, and by sizes where those are equal.
-  void NoteOrder(const Node& node);
+  void NoteOrder(const Node& node, const Dims& sizes);
   /// Whether that is another order than that of an operand's dims: where some are of size 1, the others may be in
   /// another one.
   bool IsPermuted(const Node& node) const;

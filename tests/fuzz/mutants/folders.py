@@ -18,7 +18,7 @@ LIBRARIES = {
 }
 
 _SOON = "test_simplified test_writes_in_place test_result_memory test_serving_fusions test_indices test_conversions test_discrete_results"
-_LATE = "test_bounds test_lowering_pairs test_tensor_programs test_operator_sizes test_quantized_graphs test_models test_values"
+_LATE = "test_bounds test_lowering_pairs test_tensor_programs test_operator_sizes test_tied_strides test_quantized_graphs test_models test_values"
 _CHECKS = {
     "compiler/passes": f"""ingot_passes_test golden_test golden_proof_test fuzz.passes compiler_test test_known_values test_patterns test_decompose {_SOON} .tensors .pairs
         test_products test_convolutions test_sequence_parallel test_numerics {_LATE}""",
@@ -31,10 +31,10 @@ _CHECKS = {
     "client/lib": """loaded_artifact_test exported_file_test best_of_test guard_table_test program_test function_test archive_test fuzz.manifest
         fuzz.shared_object fuzz.exported_file fuzz.safetensors client_test integration_test onnx_test test_result_memory test_exported
         test_writes_in_place test_guards_property .tensors .sizes .archives test_archives test_top_k test_float8 test_explain test_inspect_files
-        test_profile test_processes test_gears test_waiting test_sequence_parallel test_ranks test_operator_sizes test_tensor_programs test_values""",
+        test_profile test_processes test_gears test_waiting test_sequence_parallel test_ranks test_operator_sizes test_tied_strides test_tensor_programs test_values""",
     "client/native": """recorder_python test_paths test_callables test_digests test_instructions test_made_objects test_classes test_unfaithful_calls
         test_changed_arguments test_given_numbers test_number_arguments test_tensor_numbers test_result_memory test_own_methods
-        test_changes test_unseen_reads test_changed_between_calls test_moving_state test_new_objects .programs .state .classes .pieces .sizes .aliases
+        test_changes test_unseen_reads test_getters test_changed_between_calls test_moving_state test_new_objects .programs .state .classes .pieces .sizes .aliases
         test_one_recording test_compile test_guards_property test_guard_policies test_facade test_pieces test_parts test_agreed test_verification
         test_exported test_custom_ops test_user_kernels test_profile test_explain test_waiting test_exit test_gears test_dynamo test_mutations
         test_cache_compile test_daily_programs test_processes test_interrupts test_programs test_ranks""",
