@@ -116,7 +116,8 @@ Result<std::pair<at::DataPtr, size_t>> RecordReader::Read(const std::string& rec
     const auto sum = sums_.find(record);
     if (sum == sums_.end() || sum->second != SumOf(data.get(), bytes)) {
       return Error(Code::kCorrupt, fmt::format("record {} is damaged: its checksum is another; copy or save the file "
-                                               "again", record));
+                                               "again",
+                                               record));
     }
     return std::pair<at::DataPtr, size_t>(std::move(data), bytes);
   } catch (const std::exception& e) {

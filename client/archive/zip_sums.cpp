@@ -54,8 +54,7 @@ std::optional<std::string> DirectoryOf(ZipFile& file) {
   if (end == tail->npos || tail->size() - end < kEndBytes) return std::nullopt;
   uint64_t bytes = NumberAt(*tail, end + 12, 4), at = NumberAt(*tail, end + 16, 4);
   const uint64_t end_at = file.bytes() - tail_bytes + end;
-  const auto locator =
-      end_at < kLocatorBytes ? std::nullopt : file.Read(end_at - kLocatorBytes, kLocatorBytes);
+  const auto locator = end_at < kLocatorBytes ? std::nullopt : file.Read(end_at - kLocatorBytes, kLocatorBytes);
   if (locator && locator->starts_with(kLocator64)) {
     const auto end64 = file.Read(NumberAt(*locator, 8, 8), kEnd64Bytes);
     if (!end64 || !end64->starts_with(kEnd64)) return std::nullopt;

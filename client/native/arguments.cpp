@@ -56,10 +56,10 @@ const char* UnusualKey(const at::Tensor& tensor) {
 const char* UnusualThread() {
   using Key = c10::DispatchKey;
   const bool is_inference = c10::InferenceMode::is_enabled();
-  const auto included = is_inference ? c10::default_included_set.remove(Key::ADInplaceOrView)
-                                     : c10::default_included_set;
-  const auto excluded = is_inference ? c10::default_excluded_set | c10::autograd_dispatch_keyset
-                                     : c10::default_excluded_set;
+  const auto included =
+      is_inference ? c10::default_included_set.remove(Key::ADInplaceOrView) : c10::default_included_set;
+  const auto excluded =
+      is_inference ? c10::default_excluded_set | c10::autograd_dispatch_keyset : c10::default_excluded_set;
   const c10::impl::LocalDispatchKeySet now = c10::impl::tls_local_dispatch_key_set();
   if (now.excluded_ != excluded) {
     const bool is_autocast = (now.excluded_ | c10::autocast_dispatch_keyset) == excluded;
@@ -68,7 +68,8 @@ const char* UnusualThread() {
   if (now.included_ != included) return now.included_.has(Key::Python) ? "dispatch-mode" : "dispatch-keys";
   using Function = at::impl::PythonTorchFunctionTLS;
   // A mode of the program's own (torch.device as a context) sees every call, and may change it.
-  const bool is_plain = Function::stack_len() == 0 && Function::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED;
+  const bool is_plain =
+      Function::stack_len() == 0 && Function::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED;
   if (!is_plain) return "function-mode";
   // Tangents may lie in arguments, weights and whatever else a call reads.
   return torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr ? "forward-mode" : nullptr;
