@@ -91,6 +91,7 @@ PythonRef MovingNumbers::Make(PyObject* value, PyObject* wrapped, int64_t size, 
     PythonRef made(as == Fetched::kFloat ? PyFloat_FromDouble(PyFloat_AS_DOUBLE(value))
                                          : SizeTerms::OwnInt(PyLong_AsLongLong(value)));
     if (made) observer.numbers().Adopt(made.get(), wrapped);
+    if (made) observer.StandsFor(made.get(), value);
     return made;
   }
   SizeTerms& sizes = observer.sizes();
@@ -98,6 +99,7 @@ PythonRef MovingNumbers::Make(PyObject* value, PyObject* wrapped, int64_t size, 
   const auto term = sizes.Combine(SizeTerms::Op::Sub, whole, sizes.Number(kShift));
   PythonRef made(term ? sizes.Make(*term, where) : nullptr);
   if (made) terms_.emplace(made.get(), whole);
+  if (made) observer.StandsFor(made.get(), value);
   return made;
 }
 

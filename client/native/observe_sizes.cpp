@@ -338,12 +338,19 @@ void Observer::FollowCompare(const Instruction& in) {
 
 /// Equal small integers are one object to a program: here they are compared as that.
 void Observer::FollowIdentity(const Instruction& in) {
-  if (!PyLong_CheckExact(in.a) || !PyLong_CheckExact(in.b)) return;
+  const bool are_numbers = PyLong_CheckExact(in.a) || PyFloat_CheckExact(in.a);
+  if (!are_numbers || Py_TYPE(in.a) != Py_TYPE(in.b)) return;
   for (int i = 1; i <= 2; ++i) MakePlain(in.top[-i]);
 }
 
-/// Puts the object that Python has of an integer in the place of one that stands for it here.
+/// Puts the number that the program has in the place of one that stands for it here: the same object, where it was
+/// given one, or the one that Python keeps of a small integer.
 void Observer::MakePlain(PyObject*& value) {
+  if (const auto given = stood_for_.find(value); given != stood_for_.end()) {
+    LookAt(value);
+    Py_SETREF(value, Py_NewRef(given->second.get()));
+    return;
+  }
   if (value == nullptr || !PyLong_CheckExact(value) || (!sizes_.Find(value) && numbers_.Find(value) == nullptr)) return;
   LookAt(value);
   const auto number = IntOf(value);

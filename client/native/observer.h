@@ -76,6 +76,8 @@ class Observer final : private InstructionListener {
   }
   SizeTerms& sizes() { return sizes_; }
   TensorNumbers& numbers() { return numbers_; }
+  /// `made` is in the place of a number that the program has there.
+  void StandsFor(PyObject* made, PyObject* given) { stood_for_.insert_or_assign(made, PythonRef::Borrow(given)); }
   /// The line that runs, for people.
   std::string Where() const;
   /// After the run: a number becomes part of what every call does, as it is.
@@ -362,6 +364,7 @@ class Observer final : private InstructionListener {
   static constexpr int kTagMask = (1 << kTagBits) - 1;
   SizeTerms sizes_;
   TensorNumbers numbers_;
+  boost::unordered_flat_map<PyObject*, PythonRef> stood_for_;
   SizeFloats floats_{sizes_};
   bool follows_sizes_ = false;
   bool is_followed_ = false;           ///< the attribute that is loaded is awaited

@@ -280,3 +280,32 @@ def test_an_argument_that_is_one_with_what_is_outside_is_told_from_its_equals(in
                 given = [make() for _ in range(3)]
                 for one in given:
                     assert torch.equal(step(x, one), function(x, one))
+
+
+LARGE, FLOAT, SMALL = int("1000"), float("2.5"), 3
+
+
+@pytest.mark.parametrize("look", {
+    "a large integer": (lambda x, one: x * 2 if one is LARGE else x * 3, [1001, LARGE, 1002, LARGE, 1000]),
+    "a float": (lambda x, one: x * 2 if one is FLOAT else x * 3, [1.5, FLOAT, 3.5, FLOAT]),
+    "a small integer": (lambda x, one: x * 2 if one is SMALL else x * 3, [4, 3, 5, 3, 3]),
+    "among several": (lambda x, one: x * 2 if any(one is other for other in (FLOAT, LARGE)) else x * 3, [1.5, FLOAT, 3.5, FLOAT]),
+    "by a function": (lambda x, one: x * 2 if operator.is_(one, LARGE) else x * 3, [1001, LARGE, 1002, LARGE]),
+    "none": (lambda x, one: x * 3 if one is None else x * one, [1.5, 2.5, 3.5, None, 4.5]),
+}.items(), ids=lambda item: item[0])
+def test_a_recorded_call_has_the_numbers_of_its_caller(ingot, look):
+    """By address too, though others stand for them while they are followed."""
+    function, numbers = look[1]
+    step, x = ingot.compile(function, wait=True, config=ingot.Config(agree="off")), torch.ones(3)
+    with torch.no_grad():
+        for one in numbers * 2:
+            assert torch.equal(step(x, one), function(x, one)), one
+
+
+def test_a_recorded_call_has_the_numbers_of_its_state(ingot):
+    state, x = {"at": 7}, torch.ones(3)
+    step = ingot.compile(lambda x: x * 2 if state["at"] is LARGE else x * 3, wait=True, config=ingot.Config(agree="off"))
+    with torch.no_grad():
+        for at in (7, 1001, LARGE, 1002, LARGE, 1003, LARGE):
+            state["at"] = at
+            assert step(x)[0] == (2 if at is LARGE else 3), at
