@@ -66,18 +66,19 @@ Status NeedMemory(const Graph& graph, const Launch& launch, const loop::Kernel& 
   return {};
 }
 
+Status Need(Dim value, guards::GuardSet& all) {
+  return loop::Facts().Imply(value) ? Status() : AddAtLeast(all, std::move(value));
+}
+
 /// What a view names along each dim of its operand, first and last, is there.
 Status NeedPlaces(const ViewMap& map, const Dims& operand, const Dims& view, guards::GuardSet& all) {
-  const auto need = [&all](Dim value) {
-    return loop::Facts().Imply(value) ? Status() : AddAtLeast(all, std::move(value));
-  };
   if (std::ranges::find(view, Dim()) != view.end()) return {};
   for (size_t d = 0; d < map.axes.size(); ++d) {
     const ViewMap::Axis& axis = map.axes[d];
     Dim last = axis.start;
     for (const auto& [dim, step] : axis.along) last = last + step * (view[dim] - Dim(1));
-    TRY(need(axis.start));
-    TRY(need(operand[d] - last - Dim(1)));
+    TRY(Need(axis.start, all));
+    TRY(Need(operand[d] - last - Dim(1), all));
   }
   return {};
 }
@@ -89,6 +90,9 @@ Status NeedWindows(const Graph& graph, guards::GuardSet& all) {
     for (uint32_t i = 0; i < node.results.size(); ++i) {
       const std::optional<View> view = ViewOf(graph, node, i);
       const std::vector<ViewMap> maps = view ? ViewMapsOf(graph, node) : std::vector<ViewMap>();
+      // Of this one, strides say where it lies, and nothing of dims.
+      if (view && node.op == "aten.as_strided")
+        TRY(Need(graph.type(view->operand).Extent() - graph.type(node.results[i]).Extent(), all));
       if (i >= maps.size()) continue;
       TRY(NeedPlaces(maps[i], graph.type(view->operand).sizes, graph.type(node.results[i]).sizes, all));
     }

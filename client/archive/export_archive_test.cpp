@@ -342,7 +342,8 @@ TEST_F(Archives, SurviveFlippedBytes) {
 
 TEST_F(Archives, HaveWindowsWithoutElements) {
   constexpr std::string_view kEmpty = R"({"config": {
-  "layer.w": {"path_name": "weight_0", "use_pickle": false, "tensor_meta": {"dtype": 7, "sizes": [{"as_int": 0}, {"as_int": 300}],
+  "layer.w": {"path_name": "weight_0", "use_pickle": false, "tensor_meta": {"dtype": 7,
+    "sizes": [{"as_int": 0}, {"as_int": 300}],
     "strides": [{"as_int": 300}, {"as_int": 1}], "storage_offset": {"as_int": 0}}},
   "count": {"path_name": "weight_1", "use_pickle": false, "tensor_meta": {"dtype": 7, "sizes": [], "strides": [],
     "storage_offset": {"as_int": 0}}}}})";

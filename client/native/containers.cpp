@@ -2,9 +2,9 @@
 #include "client/native/containers.h"
 
 #include <algorithm>
-#include <cmath>
 #include <array>
 #include <boost/unordered/unordered_flat_set.hpp>
+#include <cmath>
 
 #include "client/native/drop_error.h"
 #include "client/native/field_content.h"

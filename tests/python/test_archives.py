@@ -604,3 +604,18 @@ def test_numbers_of_archives_are_pythons(evaluate_scalar):
             assert type(got) is type(want) and repr(got) == repr(want), (name, values)
             answered[name] = answered.get(name, 0) + 1
     assert set(answered) == set(names_of_sym_ops()) and min(answered.values()) > 10, answered
+
+
+class Windowed(nn.Module):
+    def forward(self, x):
+        return x.as_strided((2, 2), (x.stride(0), 1))
+
+
+def test_a_window_by_strides_is_served_where_it_lies_within_its_operand(tmp_path):
+    said, loaded = compiled(save(tmp_path / "window.pt2", Windowed(), (torch.randn(4, 3),), dynamic={"x": {0: Dim.AUTO}}))
+    assert said["range"] == "s0 >= 2"
+    for rows in (2, 3, 5):
+        x = torch.randn(rows, 3)
+        assert torch.equal(loaded(x), Windowed()(x))
+    with pytest.raises(ingot.Invalid, match="sizes"):
+        loaded(torch.randn(1, 3))

@@ -19,7 +19,8 @@ OPERATORS = {
     "pad": lambda x: F.pad(x, (1, 1)), "index_select": lambda x: x.index_select(1, torch.tensor([0, 1])), "gather": lambda x: x.gather(1, x.long() * 0),
     "masked_fill": lambda x: x.masked_fill(x > 0, 1), "tril": lambda x: x.tril(), "repeat": lambda x: x.repeat(1, 2, 1), "a product": lambda x: x @ x.transpose(1, 2),
     "renorm": lambda x: x.renorm(2, 0, 1.0), "normalize": lambda x: F.normalize(x, dim=-1), "searchsorted": lambda x: torch.searchsorted(x[0, 0].contiguous(), x),
-    "bucketize": lambda x: torch.bucketize(x, torch.arange(3.0)), "addcmul": lambda x: torch.addcmul(x, x, x), "lerp": lambda x: torch.lerp(x, x * 2, 0.5), "quantile": lambda x: x.quantile(0.5, 1),
+    "bucketize": lambda x: torch.bucketize(x, torch.arange(3.0)), "addcmul": lambda x: torch.addcmul(x, x, x), "lerp": lambda x: torch.lerp(x, x * 2, 0.5),
+    "quantile": lambda x: x.quantile(0.5, 1),
     "a cumulative product": lambda x: x.cumprod(-1), "scatter": lambda x: x.scatter(1, x.long() * 0, 1.0), "take_along_dim": lambda x: x.take_along_dim(x.long() * 0, 1),
 }
 LAYOUTS = {
