@@ -110,12 +110,18 @@ void BindObserver(py::module_& m) {
       .def("path_of", &PathOf, "The path of an object from before, or None.")
       .def(
           "set_fetched",
-          [](Observer& o, const std::vector<py::object>& tensors, const std::unordered_set<std::string>& moving) {
-            std::vector<PyObject*> found;
-            for (const py::object& tensor : tensors) found.push_back(tensor.ptr());
-            o.log().SetFetched(found, moving);
+          [](Observer& o, const std::vector<py::object>& tensors, const std::vector<py::object>& given_on,
+             const std::unordered_set<std::string>& moving) {
+            const auto pointers = [](const std::vector<py::object>& objects) {
+              std::vector<PyObject*> found;
+              for (const py::object& object : objects) found.push_back(object.ptr());
+              return found;
+            };
+            o.log().SetFetched(pointers(tensors), pointers(given_on), moving);
           },
-          "Tensors that every call finds where the run did, whichever they are then, and the places that move.")
+          "Tensors that every call finds where the run did, whichever they are then, what the run gives on as itself, "
+          "and "
+          "the places that move.")
       .def(
           "number_tensor",
           [](Observer& o, py::handle value) -> py::object {

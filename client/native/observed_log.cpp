@@ -332,7 +332,8 @@ void ObservedLog::NoteImport(Number table, PyObject* name) {
   imports_.push_back({table, PythonRef::Borrow(name), DigestOfSeen(Look(At(table), Reading::kItem, name))});
 }
 
-void ObservedLog::SetFetched(const std::vector<PyObject*>& values, const std::unordered_set<std::string>& moving) {
+void ObservedLog::SetFetched(const std::vector<PyObject*>& values, const std::vector<PyObject*>& given_on,
+                             const std::unordered_set<std::string>& moving) {
   for (PyObject* value : values) {
     if (AnyLike(value) != nullptr) fetched_.insert(value);
   }
@@ -357,6 +358,7 @@ void ObservedLog::SetFetched(const std::vector<PyObject*>& values, const std::un
     if (AppendStep(where, read.reading, read.key.get()) && moving.contains(where)) tuples.insert(value);
   }
   told_apart(tuples);
+  for (PyObject* value : given_on) tuples.erase(value);  // Which one it was is what a result or a place holds.
   for (const Read& read : reads_) {
     const bool is_length = read.reading == Reading::kField && ViewOf(read.key.get()) == "len";
     if (!tuples.contains(At(read.holder)) || is_length) continue;

@@ -110,8 +110,10 @@ class ObservedLog {
 
   /// Tensors and integers of their own that every call finds where the run did, whichever they are then: a cache's.
   /// Those that the run asked more of than what they hold stay what they were. Before Settle().
-  /// Of the places that move, tuples of such tensors are fetched as well.
-  void SetFetched(const std::vector<PyObject*>& values, const std::unordered_set<std::string>& moving);
+  /// Of the places that move, tuples of such tensors are fetched as well, but for those that the run gives on as
+  /// themselves.
+  void SetFetched(const std::vector<PyObject*>& values, const std::vector<PyObject*>& given_on,
+                  const std::unordered_set<std::string>& moving);
   bool IsFetched(const Seen& seen) const { return seen.object && fetched_.contains(seen.object.get()); }
   /// It was read that a fetched tensor has no attribute of its own of some name.
   bool IsOfFetched(const Read& read) const { return fetched_.contains(At(read.holder)); }

@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 
 import pytest
 import torch
@@ -406,3 +407,28 @@ def test_generated_histories(seed):
     fuzzer = pathlib.Path(__file__).parent.parent / "fuzz" / "state"
     done = subprocess.run([sys.executable, str(fuzzer), "--seed", str(seed)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_tuple_that_is_given_on_is_the_one_of_the_call(ingot):
+    """Its place holds another in each call, and its tensors are fetched: what another place gets is the tuple itself."""
+    class Net:
+        def __init__(self):
+            self.cell, self.before = types.SimpleNamespace(state=(torch.zeros(1, 4), torch.ones(1, 4))), None
+
+        def __call__(self, x):
+            self.before = self.cell.state
+            h, c = self.cell.state
+            self.cell.state = (c, h)
+            return x + h, self.before
+
+    nets, x = (Net(), Net()), torch.ones(1, 4)
+    step, native = ingot.compile(nets[0], wait=True, config=ingot.Config(agree="off")), ingot.stats()["native_calls"]
+    with torch.no_grad():
+        for i in range(8):
+            if i == 5:
+                for net in nets:
+                    net.cell.state = (torch.full((1, 4), 3.0), torch.full((1, 4), 4.0))
+            held = [net.cell.state for net in nets]
+            (found, given), (wanted, _) = step(x), nets[1](x)
+            assert torch.equal(found, wanted) and given is held[0] and nets[0].before is held[0] and nets[1].before is held[1]
+    assert ingot.stats()["native_calls"] > native

@@ -216,7 +216,7 @@ class Recording:
         numbers = self._bind_moving_numbers()
         weights = self._bind_foreigns()
         fetched: "list[typing.Any]" = [tensor for path, tensor in zip(self._inputs, self.declared) if path is not None]
-        self.observer.set_fetched(fetched + numbers, self._moving)
+        self.observer.set_fetched(fetched + numbers, encoder.given_on, self._moving)
         overlaps = memories.overlaps(self.weights) if self._writes_weights else []
         # Used in a no_grad of the function's own, or the recorder had refused them.
         untracked = [i for i, weight in enumerate(self.weights) if weight.requires_grad] if torch.is_grad_enabled() else []

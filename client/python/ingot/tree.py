@@ -34,6 +34,8 @@ class Encoder:
                  is_argument: "typing.Callable[[typing.Any], bool]" = lambda value: False,
                  measured: "typing.Callable[[typing.Any], tuple[str, torch.Tensor] | None]" = lambda value: None) -> None:
         self.leaves: "list[torch.Tensor]" = []
+        self.given_on: "list[typing.Any]" = []
+        """What is there already and is given on as itself."""
         self.touched: typing.Any = None
         """An argument's own container, which only its place among the objects of a call could say."""
         self._path_of, self._is_argument, self._measured = path_of, is_argument, measured
@@ -110,6 +112,7 @@ class Encoder:
             raise errors.Unsupported(f"it holds an argument's own {type(value).__name__}; build a new one")
         path = self._path_of(value)
         if path is not None:
+            self.given_on.append(value)
             return {"t": "path", "p": path}
         known = self._shared.get(id(value))
         if known is not None and not known[1]:

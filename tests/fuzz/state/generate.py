@@ -43,6 +43,25 @@ class Cache:
     def __init__(self):
         self.n, self.kept, self.ready = 0, None, False
 
+# Getters made in C, by super() and under another name.
+class Plain:
+    pass
+
+class Held(Plain):
+    attributes = vars(Plain)["__dict__"]
+
+    def __init__(self, n):
+        self.n = n
+
+    def by_super(self):
+        return super().__dict__["n"]
+
+class Whole(int):
+    def by_super(self):
+        return super().real
+
+LIST, NAN, OTHER = [1, 2], float("nan"), float("nan")
+
 class Base(torch.nn.Module):
     c = {start[2]}
 
@@ -51,6 +70,8 @@ class Base(torch.nn.Module):
         self.a, self.b, self.f, self.unrelated = {start[3]}, {start[4]}, 0.5, 0
         self.items, self.table = [{start[5]}, 2.0, torch.zeros(4)], {{"k": {start[6]}, "t": torch.ones(4)}}
         self.keyed, self.keys = {{Key(1): 2, Key(2): 5}}, {{Key(0), Key(2)}}
+        self.held, self.whole, self.window = Held({start[6]}), Whole(3), numpy.arange(8.0)[:2]
+        self.given, self.nan = LIST, NAN
         self.slots = Slots()
         self.slots.n, self.slots.t = {start[7]}, torch.ones(4)
         self.register_buffer("t", torch.zeros(4))
@@ -99,7 +120,10 @@ class Writer:
             f"self.table = {{**self.table, 'k': {self._int(1)}}}", f"y = small(y + len(range({p} % 4)))", "y = small(y + len(repr(R)))",
             "y = y + min(2, int(min(9.0, R / (R - R))))", f"y = small(y + kept({p} % 3))", "y = small(y * kept(1))", "y = y + kept(x.shape[0] % 2)",
             f"y = small(y * self.keyed.get(Key({p} % 4), 3))", f"y = y * 2 if Key({p} % 3) in self.keys else y - 1", f"y = y + len({{**self.keyed, Key({p} % 4): 1}})",
-            "y = small(y + (lambda: 0).__globals__['N'])"])]
+            "y = small(y + (lambda: 0).__globals__['N'])", "y = small(y + self.held.by_super())", "y = small(y + self.held.attributes['n'])",
+            "self.held.attributes['n'] = N % 5", "y = y + self.whole.by_super()", "y = small(y + len(self.window.base))", "y = small(y + float(self.window.T[1]))",
+            "y = y * 2 if self.given is LIST else y + 1", "y = y + [NAN, 2.0].count(self.nan)", f"y = y + len({{self.nan, NAN, {p} % 3}})",
+            f"y = y * 2 if {p} is {q} else y - 1"])]
 
     def _block(self, depth: int, count: int) -> "list[str]":
         lines: "list[str]" = []
@@ -120,6 +144,9 @@ class Writer:
                             "net.items = list(net.items)", "net.table = dict(net.table)", "net.t = net.t + 1", "net.t = net.items[2] = net.t.clone()", "net.f = 2.0",
                             "kept.cache_clear()", "kept.cache_clear()", f"net.keyed = {{Key({pick.randint(0, 3)}): 4, Key({pick.randint(0, 3)}): 7}}",
                             f"net.keys = {{Key({pick.randint(0, 3)})}}", "W.add_(1)", "kept(7)",
+                            f"net.held.n = {pick.randint(0, 3)}", f"net.held = Held({pick.randint(0, 3)})", f"net.whole = Whole({pick.randint(0, 5)})",
+                            f"net.window = numpy.arange({pick.choice(['8.0', '6.0'])})[:2]", f"net.given = {pick.choice(['LIST', '[1, 2]'])}",
+                            f"net.nan = {pick.choice(['NAN', 'OTHER'])}",
                             "cache.n = 0", "cache.kept = torch.ones(5, 4)", "net.slots.t = net.table['t']", "net.eval()", "Kind.other = 1", "Kind.n = Kind.n", f"{p} = True",
                             f"{p} = 1.5", "numpy.set_printoptions(legacy=pick)".replace("pick", pick.choice(["False", "'1.25'"])),
                             f"numpy.seterr(divide={pick.choice(['raise', 'ignore'])!r})"])

@@ -253,6 +253,9 @@ torch.nn.functional.avg_pool1d({f}, {f}.shape[-1])
 torch.nn.functional.adaptive_avg_pool1d({f}, {C})
 torch.nn.functional.adaptive_max_pool1d({f}, 2)
 {n}.unfold({D}, 2, 1)
+{n}.unfold({D}, 2, 1).sort(-1)[0]
+{n}.unfold({D}, 2, 1).diff()
+torch.nn.functional.glu({f}.unfold({D}, 2, 1), -1)
 {n}.unfold({D}, {C}, 2).sum(-1)
 torch.nn.functional.unfold({f}[None], 2, padding=1)
 torch.nn.functional.unfold({f}[None, None], (2, 1), stride=2)
@@ -493,6 +496,7 @@ torch.view_as_complex(torch.stack([{f}, {w}], -1))
 {c} - {c}
 {c} / ({f}.abs() + 1)
 {c}.conj()
+{c}.conj_physical()
 {c}.conj() * {c}
 {c}.real
 {c}.imag
