@@ -185,8 +185,12 @@ void AddKeyMask(NodeCall& n, Heads& h, const at::Tensor& given, double otherwise
   const at::ScalarType dtype = h.q.scalar_type();
   if (given.dim() == 1) {
     if (!(n.SizeOf(given, 0) == n.SizeOf(h.q, 0))) Refuse("masks of first and last positions");
-    const at::Tensor columns = n.Call("aten::arange.start_step", {0, n.SizeOf(h.k, 2), 1, at::kLong});
-    const at::Tensor lengths = n.Reshape(n.To(given, at::kLong), {n.SizeOf(given, 0), 1, 1, 1});
+    const Int keys = n.SizeOf(h.k, 2);
+    const at::Tensor columns = n.Call("aten::arange.start_step", {0, keys, 1, at::kLong});
+    // More than there are is all of them.
+    const at::Tensor all = n.Call("aten::full", {Ints{}, keys, at::kLong});
+    const at::Tensor counts = n.Within(n.Call("aten::minimum", {n.To(given, at::kLong), all}), keys + Int(1));
+    const at::Tensor lengths = n.Reshape(counts, {n.SizeOf(given, 0), 1, 1, 1});
     return h.AddMask(n, Added(n, n.Call("aten::lt.Tensor", {columns, lengths}), otherwise, dtype));
   }
   if (given.dim() != 2 && given.dim() != 3) Refuse(fmt::format("masks of {} dims", given.dim()));

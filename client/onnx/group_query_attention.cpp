@@ -68,7 +68,7 @@ Places PlacesOf(NodeCall& n, const Int& tokens) {
   if (!n.Has(kPastKey)) return places;
   // A cache grows with each call, or has room for what comes.
   places.keys = Maximum(n.IntAt(kTotal), n.SizeOf(n.In(kPastKey), 2));
-  const at::Tensor last = n.Reshape(n.To(n.In(kLast), at::kLong), {n.SizeOf(n.In(kQuery), 0), 1});
+  const at::Tensor last = n.Reshape(n.Within(n.In(kLast), places.keys), {n.SizeOf(n.In(kQuery), 0), 1});
   // Of prompts that differ in length, the shorter ones are followed by tokens that count for nothing.
   places.first = n.Call("aten::clamp_min", {n.Add(last, OfSize(n, Int(1) - tokens)), 0});
   places.queries = n.Add(*places.first, places.queries);
@@ -108,7 +108,7 @@ void AddOrder(NodeCall& n, Heads& h, const Places& places) {
     }
   } else {
     if (window > 0) Reject("a window of tokens that have no order");
-    const at::Tensor last = n.Reshape(n.To(n.In(kLast), at::kLong), {n.SizeOf(h.q, 0), 1, 1});
+    const at::Tensor last = n.Reshape(n.Within(n.In(kLast), places.keys), {n.SizeOf(h.q, 0), 1, 1});
     sees = n.Call("aten::le.Tensor", {keys, last});
   }
   h.AddMask(n, Unsqueezed(n, Added(n, sees, kHidden, h.q.scalar_type()), 1));

@@ -11,7 +11,7 @@ namespace index_part {
 
 using Indices = std::vector<std::optional<at::Tensor>>;
 
-/// Positions that may count from the end, counted from the front.
+/// Positions that may count from the end, counted from the front; those outside stay outside.
 at::Tensor FromFront(NodeCall& n, const at::Tensor& index, const Int& size) {
   const at::Tensor wide = n.To(index, at::kLong);
   return n.Where(n.Call("aten::lt.Scalar", {wide, 0}), n.Call("aten::add.Scalar", {wide, size}), wide);
@@ -83,7 +83,8 @@ Results ScatterNd(NodeCall& n) {
       continue;
     }
     count = count * size;
-    const at::Tensor at = FromFront(n, n.Call("aten::select.int", {index, index.dim() - 1, d}), size);
+    // Before they are one number, in which a position outside of its own dim is another row.
+    const at::Tensor at = n.WithinEither(n.Call("aten::select.int", {index, index.dim() - 1, d}), size);
     rows = d == 0 ? at : n.Add(n.Call("aten::mul.Scalar", {rows, size}), at);
   }
   if (depth == 0) Refuse("positions that name no dim");

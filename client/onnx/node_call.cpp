@@ -236,6 +236,18 @@ void NodeCall::CheckCount(const Ints& sizes) {
   }
 }
 
+// Both look positions up in the list of all that there are, since PyTorch looks at each of those.
+at::Tensor NodeCall::Within(const at::Tensor& positions, const Int& size) {
+  const at::Tensor all = Call("aten::arange.start_step", {0, size, 1, at::kLong});
+  const at::Tensor flat = Call("aten::flatten.using_ints", {To(positions, at::kLong)});
+  return Reshape(Call("aten::gather", {all, 0, flat}), SizesOf(positions));
+}
+
+at::Tensor NodeCall::WithinEither(const at::Tensor& positions, const Int& size) {
+  const at::Tensor all = Call("aten::arange.start_step", {0, size, 1, at::kLong});
+  return Call("aten::index.Tensor", {all, std::vector<std::optional<at::Tensor>>{To(positions, at::kLong)}});
+}
+
 std::vector<at::Tensor> NodeCall::CallAll(std::string_view op, Args args) { return evaluator_.CallAll(op, args); }
 
 std::vector<Value> NodeCall::RunBody(const Graph& body, const std::vector<Value>& inputs) {

@@ -109,6 +109,12 @@ class NodeCall {
   static int64_t Axis(int64_t axis, int64_t rank);
   static std::vector<int64_t> Axes(const std::vector<int64_t>& axes, int64_t rank);
 
+  /// Integers that are positions in a dim of `size`: the same ones, but a call in which one lies outside of 0..size is
+  /// an error, as that of an operator which looks there. For whatever computes with positions before any operator does.
+  at::Tensor Within(const at::Tensor& positions, const Int& size);
+  /// The same for positions that may count from the end, which are counted from the front then.
+  at::Tensor WithinEither(const at::Tensor& positions, const Int& size);
+
   /// Rejects sizes of what is made of nothing that are beyond reason: a run makes them up.
   static void CheckCount(const Ints& sizes);
 

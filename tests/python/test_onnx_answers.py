@@ -10,7 +10,10 @@ from onnx_writer import Model
 from test_onnx import compiled, refusal, run
 from torch.nn import functional as F
 
+import ingot
+
 INF, NAN = float("inf"), float("nan")
+OUTSIDE = "out of (bounds|range)|outside the indexed dimension"
 
 
 @pytest.fixture(autouse=True)
@@ -427,3 +430,64 @@ def test_states_of_other_sizes_are_refused(tmp_path, sizes):
 def test_a_bound_that_is_a_list_of_one_gives_no_dim(tmp_path):
     found = answer(tmp_path, "Clip", [torch.tensor(3.0), torch.tensor([0.0]), torch.tensor([1.0])], (1, 2))
     assert found.shape == () and found == 1
+
+
+# -- positions that are data ------------------------------------------------------------------------------------------
+
+
+def serves(model, folder):
+    return compiled(model, folder)[1]
+
+
+@pytest.mark.parametrize("reduction", ("none", "add", "mul", "max", "min"))
+def test_each_position_is_held_against_its_own_dim(tmp_path, reduction):
+    """Two positions make one number of a row, and one that is too large may be a row of the next."""
+    model = Model(18)
+    model.input("x", "rows", 4)
+    model.input("at", "n", 2, dtype=torch.int64)
+    model.input("new", "n")
+    model.output(model.node("ScatterND", "x", "at", "new", reduction=reduction))
+    loaded = serves(model, tmp_path)
+    x, new = torch.arange(12.0).view(3, 4) - 5, torch.tensor([7.0, -2.0])
+    how = {"none": lambda a, b: b, "add": torch.add, "mul": torch.mul, "max": torch.maximum, "min": torch.minimum}[reduction]
+    want = x.clone()
+    want[1, 2], want[2, 0] = how(x[1, 2], new[0]), how(x[2, 0], new[1])
+    for at in ([[1, 2], [2, 0]], [[-2, -2], [-1, -4]]):
+        same(loaded(x, torch.tensor(at), new)["ScatterND_1_0"], want)
+    for at in ([0, 5], [0, 4], [-4, 4], [1, -5], [3, -4], [-4, 0], [0, 2**40]):
+        for bad in ([at, [0, 0]], [[0, 0], at]):
+            with pytest.raises(ingot.Invalid, match=OUTSIDE):
+                loaded(x, torch.tensor(bad), new)
+
+
+@pytest.mark.parametrize("op, bad", (("Gather", 4), ("Gather", -5), ("GatherElements", 4), ("GatherElements", -5), ("GatherND", 4), ("GatherND", -5),
+                                     ("ScatterElements", 4), ("ScatterElements", -5), ("ScatterElements max", 4), ("ScatterElements max", -5)))
+def test_positions_of_one_dim(tmp_path, op, bad):
+    op, *reduction = op.split()
+    model = Model(18)
+    model.input("x", 4, dtype=torch.float32)
+    model.input("at", "n", *([1] if op == "GatherND" else []), dtype=torch.int64)
+    more = [model.input("new", "n")] if "Scatter" in op else []
+    model.output(model.node(op, "x", "at", *more, **({"reduction": reduction[0]} if reduction else {})))
+    loaded = serves(model, tmp_path)
+    for at, fine in (([0, 3, -4], True), ([0, bad, 1], False)):
+        at = torch.tensor(at).view(3, -1) if op == "GatherND" else torch.tensor(at)
+        if fine:
+            loaded(torch.randn(4), at, *[torch.randn(3)] * len(more))
+            continue
+        with pytest.raises(ingot.Invalid, match=OUTSIDE):
+            loaded(torch.randn(4), at, *[torch.randn(3)] * len(more))
+
+
+def test_lengths_below_zero_are_none(tmp_path):
+    model = Model(17)
+    for name in "qkv":
+        model.input(name, "batch", "tokens", 8)
+    model.input("lengths", "batch", dtype=torch.int32)
+    model.output(model.node("MultiHeadAttention", "q", "k", "v", "", "lengths", domain="com.microsoft", num_heads=2))
+    loaded = serves(model, tmp_path)
+    q, k, v = (torch.randn(2, 3, 8) for _ in range(3))
+    whole = loaded(q, k, v, torch.tensor([3, 2], dtype=torch.int32))["MultiHeadAttention_1_0"]
+    same(loaded(q, k, v, torch.tensor([9, 2], dtype=torch.int32))["MultiHeadAttention_1_0"], whole)  # More than there are is all of them.
+    with pytest.raises(ingot.Invalid, match=OUTSIDE):
+        loaded(q, k, v, torch.tensor([3, -1], dtype=torch.int32))

@@ -9,6 +9,8 @@ from onnx_writer import Model
 from test_onnx import assert_close, compiled, refusal
 from test_onnx_operators import rotated
 
+import ingot
+
 MICROSOFT = "com.microsoft"
 HEADS, KEYS, WIDTH, MOST = 4, 2, 8, 40
 
@@ -207,3 +209,15 @@ def test_a_decoder_writes_word_by_word(tmp_path):
             for found, expected in zip(got, want):
                 assert_close(found, expected)
             ids, past = want[0][:, -1:].argmax(-1), got[1:]
+
+
+def test_tokens_have_a_place_in_their_cache(tmp_path):
+    """What lies outside was dropped, and the cache attended without it."""
+    for options in ({}, {"do_rotary": 1}):
+        tables = (torch.randn(MOST, WIDTH // 2), torch.randn(MOST, WIDTH // 2)) if options else None
+        _, loaded = compiled(node_of(Model(), tables=tables, **options), tmp_path)
+        for tokens in (1, 2):
+            check(loaded, tokens, 8, 4, [7, 3], tables=tables)
+            for bad in (8, 100, -1, 2**31 - 1):
+                with pytest.raises(ingot.Invalid, match="out of bounds|outside the indexed dimension"):
+                    check(loaded, tokens, 8, 4, [3, bad], tables=tables)
