@@ -66,6 +66,12 @@ Status WriteSynced(const std::string& path, Bytes bytes) {
   return {};
 }
 
+std::string_view KindOf(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a pipe";
+  return S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
 bool IsNetworkMagic(uint32_t magic) {
   // From linux/magic.h where it is there; that header lacks the last five.
   constexpr uint32_t kNetwork[] = {
@@ -88,8 +94,8 @@ bool IsNetworkMagic(uint32_t magic) {
 class PosixFilesystem final : public Filesystem {
  public:
   Result<Buffer> Read(const std::string& path, uint64_t bytes_max) override {
-    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd) return ErrorFromErrno(errno, "open " + path);
+    TRY_ASSIGN(const int opened, OpenRegular(path));
+    const Fd fd(opened);
     Buffer all;
     uint8_t block[64 << 10];
     while (true) {
@@ -225,6 +231,19 @@ class PosixFilesystem final : public Filesystem {
 };
 
 }  // namespace
+
+Result<int> OpenRegular(const std::string& path) {
+  // Without O_NONBLOCK the call itself waits for a pipe's other end.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (fd < 0) return ErrorFromErrno(errno, "open " + path);
+  struct stat found{};
+  const int asked = ::fstat(fd, &found);
+  if (asked == 0 && S_ISREG(found.st_mode)) return fd;
+  Error why = asked != 0 ? ErrorFromErrno(errno, "stat " + path)
+                         : Error(Code::kInvalid, fmt::format("{} is {}, no file", path, KindOf(found.st_mode)));
+  ::close(fd);
+  return why;
+}
 
 Error ErrorFromErrno(int number, const std::string& what) {
   const std::string message = what + ": " + std::generic_category().message(number);

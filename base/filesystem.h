@@ -23,7 +23,7 @@ enum class Access {
 class Filesystem {
  public:
   virtual ~Filesystem() = default;
-  /// kExhausted when the file is larger than `bytes_max`.
+  /// kExhausted when the file is larger than `bytes_max`; kInvalid when it is none (OpenRegular).
   virtual Result<Buffer> Read(const std::string& path, uint64_t bytes_max) = 0;
   /// Replaces `path` as a whole, also across a crash: a synced temporary file (mode 0600) beside
   /// it, a rename, and a sync of the directory. A crash may leave the temporary file, whose name ends in ".tmp".
@@ -48,6 +48,10 @@ class Filesystem {
 
 /// The machine's disk; lives for ever.
 Filesystem& RealFilesystem();
+
+/// A descriptor of a file that is open to be read; closing it is the caller's. kInvalid: a folder, a pipe, a device or
+/// a socket, which may keep who reads it waiting for ever. Nothing is waited for.
+Result<int> OpenRegular(const std::string& path);
 
 /// The Error for a failed system call: "rename /a/b: No space left on device".
 Error ErrorFromErrno(int number, const std::string& what);

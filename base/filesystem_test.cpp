@@ -67,6 +67,14 @@ TEST_F(RealFiles, ReadSaysWhyItCannot) {
   EXPECT_TRUE(fs_.Read(dir_ / "big", 11));
 }
 
+TEST_F(RealFiles, ReadWaitsForNoPipe) {
+  ASSERT_EQ(::mkfifo((dir_ / "pipe").c_str(), 0600), 0);
+  ASSERT_TRUE(fs_.MakeDirs(dir_ / "folder"));
+  EXPECT_EQ(Text(dir_ / "pipe"), "(invalid: " + (dir_ / "pipe") + " is a pipe, no file)");
+  EXPECT_EQ(Text(dir_ / "folder"), "(invalid: " + (dir_ / "folder") + " is a folder, no file)");
+  EXPECT_EQ(Text("/dev/zero"), "(invalid: /dev/zero is a device, no file)");
+}
+
 TEST_F(RealFiles, MakeDirsMakesPrivateParentsAndAcceptsWhatIsThere) {
   ASSERT_TRUE(fs_.MakeDirs(dir_ / "a/b/c"));
   ASSERT_TRUE(fs_.MakeDirs(dir_ / "a/b/c"));

@@ -4,11 +4,13 @@
 #include <ATen/ATen.h>
 #include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 
+#include "base/filesystem.h"
 #include "client/lib/tensor_memory.h"
 
 namespace ingot::client {
@@ -83,6 +85,9 @@ RecordReader::RecordReader(RecordReader&&) noexcept = default;
 RecordReader::~RecordReader() = default;
 
 Result<RecordReader> RecordReader::Open(const std::string& path) {
+  // PyTorch opens it by its name, and would wait for a pipe.
+  TRY_ASSIGN(const int file, OpenRegular(path));
+  ::close(file);
   std::error_code failed;
   const uint64_t bytes = std::filesystem::file_size(path, failed);
   if (failed) return Error(Code::kNotFound, fmt::format("{}: {}", path, failed.message()));

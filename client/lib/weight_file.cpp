@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/lib/weight_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/mman.h>
@@ -95,8 +94,7 @@ WeightFile::Mapping::~Mapping() {
 }
 
 Result<WeightFile> WeightFile::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return ErrorFromErrno(errno, "open " + path);
+  TRY_ASSIGN(const int fd, OpenRegular(path));
   struct stat facts{};
   void* found = nullptr;
   const bool known = fstat(fd, &facts) == 0;

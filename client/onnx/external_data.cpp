@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/onnx/external_data.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -32,12 +31,12 @@ std::optional<uint64_t> NumberAt(const std::map<std::string, std::string>& entri
 }  // namespace
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return ErrorFromErrno(errno, "open " + path);
+  TRY_ASSIGN(const int file, OpenRegular(path));
   struct stat status{};
-  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
+  const int asked = fstat(file, &status);
+  if (asked != 0) {
     close(file);
-    return Error(Code::kInvalid, path + " is no file");
+    return ErrorFromErrno(errno, "stat " + path);
   }
   const auto size = static_cast<size_t>(status.st_size);
   void* data = size == 0 ? nullptr : mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);

@@ -2,6 +2,7 @@
 """ONNX models: compiled by `ingot compile`, loaded here, compared with the same in PyTorch."""
 
 import json
+import os
 import subprocess
 
 import pytest
@@ -15,8 +16,8 @@ import ingot
 torch.manual_seed(0)
 
 
-def run(*args):
-    return subprocess.run([str(BIN / "ingot"), "compile", *map(str, args)], capture_output=True, text=True)
+def run(*args, timeout=None):
+    return subprocess.run([str(BIN / "ingot"), "compile", *map(str, args)], capture_output=True, text=True, timeout=timeout)
 
 
 def compiled(model: Model, folder, *options):
@@ -236,3 +237,27 @@ def test_files_that_are_no_models(tmp_path):
         assert done.returncode == 4 and f"{name}.onnx: no ONNX model" in done.stderr, done.stderr
     done = run(tmp_path / "none.onnx", "-o", tmp_path / "x.ingot")
     assert done.returncode == 3
+
+
+@pytest.mark.parametrize("name", ("m.onnx", "m.pt2"))
+@pytest.mark.parametrize("kind", ("pipe", "folder", "device"))
+def test_what_is_no_file_is_not_waited_for(tmp_path, name, kind):
+    path = tmp_path / name
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero")
+    done = run(path, "-o", tmp_path / "x.ingot", timeout=60)
+    assert done.returncode and f"{path} is a {kind}, no file" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("kind", ("pipe", "folder"))
+def test_elements_that_lie_in_no_file(tmp_path, kind):
+    (os.mkfifo if kind == "pipe" else os.mkdir)(tmp_path / "w.data")
+    model = Model()
+    model.input("x", 2)
+    model.output(model.node("Add", "x", model.constant("w", torch.zeros(2), {"location": "w.data"})))
+    done = run(model.save(tmp_path / "m.onnx"), "-o", tmp_path / "x.ingot", timeout=60)
+    assert done.returncode and f"w.data is a {kind}, no file" in done.stderr, done.stderr
