@@ -261,3 +261,14 @@ def test_elements_that_lie_in_no_file(tmp_path, kind):
     model.output(model.node("Add", "x", model.constant("w", torch.zeros(2), {"location": "w.data"})))
     done = run(model.save(tmp_path / "m.onnx"), "-o", tmp_path / "x.ingot", timeout=60)
     assert done.returncode and f"w.data is a {kind}, no file" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("names", (("self", "args"), ("kwargs", "structure"), ("tensors", "name")))
+def test_inputs_may_have_any_name(tmp_path, names):
+    model = Model()
+    model.output(model.node("Sub", *[model.input(name, 2) for name in names]))
+    _, loaded = compiled(model, tmp_path)
+    a, b = torch.tensor([3.0, 4.0]), torch.tensor([1.0, 5.0])
+    for answer in (loaded(a, b), loaded(**dict(zip(names, (a, b)))), loaded(a, **{names[1]: b})):
+        assert_close(answer["Sub_1_0"], a - b)
+    assert loaded.report(**dict(zip(names, (a, b))))

@@ -386,7 +386,7 @@ class Engine:
         return self._compiles.wait(timeout) and self._comparisons.wait(ends) and all(part.wait(None if ends is None else max(0.0, ends - time.monotonic()))
                                                     for part in self._all_parts())
 
-    def prepare(self, *args: typing.Any, **kwargs: typing.Any) -> None:
+    def prepare(self, /, *args: typing.Any, **kwargs: typing.Any) -> None:
         """Records and compiles for these example inputs and waits: the call runs once, under no_grad.
 
         With declared gears every gear that is not proved yet is recorded too, on the example's values cut off or repeated.
@@ -407,7 +407,7 @@ class Engine:
         """The variants known here: kind, proven sizes, artifact digest and bytes, step counts."""
         return report.variants(self._entries.values())
 
-    def report(self, *args: typing.Any, **kwargs: typing.Any) -> "report.Report":
+    def report(self, /, *args: typing.Any, **kwargs: typing.Any) -> "report.Report":
         """For people: variants, what runs natively, what was refused and why; and what was measured last: of each step the time, and
         the bytes and operations that it comes to, against the machine's measured roofs.
 

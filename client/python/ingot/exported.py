@@ -104,7 +104,7 @@ class Loaded:
         """What may be called, a line for each argument structure: ``(x: float32[2 dims], scale=0.5)``."""
         return self._function.signatures
 
-    def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
+    def __call__(self, /, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
         """Raises Invalid, naming the argument, when a call is not what the file accepts."""
         shape, tensors, unsupported = _native.arguments_of(args, kwargs)
         if unsupported is not None:
@@ -118,7 +118,7 @@ class Loaded:
             trees[number] = _native.OutputTree(trees[number], len(leaves), len(tensors))
         return trees[number].build(leaves, tensors)
 
-    def report(self, *args: typing.Any, **kwargs: typing.Any) -> str:
+    def report(self, /, *args: typing.Any, **kwargs: typing.Any) -> str:
         """Measures calls with these arguments, step by step, against the machine's roofs, and says so in a table (``ingot.profile``)."""
         return str(profiling.measured(self, args, kwargs, lambda: None))
 

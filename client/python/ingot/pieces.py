@@ -171,7 +171,7 @@ class InPieces:
         self._begin = self._first_in_python() if begins_in_python else self._engine(self._function(None, ()), True, 0).site
         self._wrapped = self._in_wrappers() if subject.wrappers else None
 
-    def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
+    def __call__(self, /, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
         if self._trial.pays is False or not self._is_what_was_cut():
             return self._target(*args, **kwargs)
         if self._trial.is_turn(self._is_busy):
