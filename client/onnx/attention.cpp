@@ -2,7 +2,9 @@
 // Attention and rotations, ONNX's own and those of com.microsoft.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -194,6 +196,11 @@ void AddKeyMask(NodeCall& n, Heads& h, const at::Tensor& given, double otherwise
     return h.AddMask(n, Added(n, n.Call("aten::lt.Tensor", {columns, lengths}), otherwise, dtype));
   }
   if (given.dim() != 2 && given.dim() != 3) Refuse(fmt::format("masks of {} dims", given.dim()));
+  Ints wanted = {n.SizeOf(h.q, 0), n.SizeOf(h.k, 2)};
+  if (given.dim() == 3) wanted.insert(wanted.begin() + 1, n.SizeOf(h.q, 2));
+  if (n.SizesOf(given) != wanted) {
+    Reject(fmt::format("a mask of sizes [{}] for [{}]", fmt::join(given.sizes(), ", "), fmt::join(Seen(wanted), ", ")));
+  }
   const at::Tensor counts = n.Call("aten::ne.Scalar", {given, 0});
   at::Tensor mask = n.Call("aten::unsqueeze", {Added(n, counts, otherwise, dtype), 1});
   if (given.dim() == 2) mask = n.Call("aten::unsqueeze", {mask, 1});

@@ -2,6 +2,9 @@
 // What picks elements by positions that are data, or puts them there.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "client/onnx/operators.h"
 
@@ -62,9 +65,24 @@ Results GatherNd(NodeCall& n) {
   return {n.Call("aten::index.Tensor", {x, Positions(n, x, n.Index(1), n.IntOf("batch_dims", 0))})};
 }
 
+/// One for each that an index names; PyTorch would spread them.
+void CheckUpdates(NodeCall& n, const at::Tensor& x, const at::Tensor& index, const at::Tensor& updates) {
+  if (index.dim() < 1) Reject("indices of no dim");
+  const int64_t depth = n.SizeOf(index, index.dim() - 1).Fix();
+  if (depth > x.dim()) Reject(fmt::format("{} positions for {} dims", depth, x.dim()));
+  Ints wanted = n.SizesOf(index);
+  wanted.pop_back();
+  for (int64_t d = depth; d < x.dim(); ++d) wanted.push_back(n.SizeOf(x, d));
+  const Ints given = n.SizesOf(updates);
+  if (given != wanted) {
+    Reject(fmt::format("updates of sizes [{}] for [{}]", fmt::join(Seen(given), ", "), fmt::join(Seen(wanted), ", ")));
+  }
+}
+
 Results ScatterNd(NodeCall& n) {
   const std::string reduction = n.TextOf("reduction", "none");
   const at::Tensor x = n.In(0), index = n.Index(1), updates = n.In(2);
+  CheckUpdates(n, x, index, updates);
   if (reduction == "none" || reduction == "add") {
     Indices positions = Positions(n, x, index, 0);
     return {n.Call("aten::index_put", {x, std::move(positions), updates, reduction == "add"})};
@@ -99,6 +117,7 @@ Results ScatterElements(NodeCall& n) {
   const at::Tensor x = n.In(0);
   const int64_t axis = NodeCall::Axis(n.IntOf("axis", 0), x.dim());
   const at::Tensor index = FromFront(n, n.Index(1), n.SizeOf(x, axis)), updates = n.In(2);
+  if (n.SizesOf(index) != n.SizesOf(updates)) Reject("as many updates as indices are needed");
   if (reduction == "none") return {n.Call("aten::scatter.src", {x, axis, index, updates})};
   const char* const how = reduction == "add"   ? "sum"
                           : reduction == "mul" ? "prod"
@@ -111,6 +130,9 @@ Results ScatterElements(NodeCall& n) {
 
 Results OneHot(NodeCall& n) {
   const at::Tensor index = n.To(n.In(0), at::kLong), values = n.In(2);
+  if (values.dim() != 1 || n.SizeOf(values, 0) != Int(2)) {
+    Reject(fmt::format("values of sizes [{}] instead of two", fmt::join(values.sizes(), ", ")));
+  }
   const double asked = n.NumbersAt(1).at(0);
   if (!(asked >= 1 && asked <= 1 << 28)) Reject(fmt::format("{} classes", asked));
   const Int depth = static_cast<int64_t>(asked);

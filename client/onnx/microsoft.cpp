@@ -2,6 +2,7 @@
 // Operators of the domain com.microsoft, which onnxruntime writes into models of transformers that it has optimised.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "client/onnx/norms.h"
 #include "client/onnx/windows.h"
@@ -12,9 +13,17 @@ namespace microsoft_part {
 
 // -- activations --------------------------------------------------------------------------------------
 
+/// x with a number for each of its columns.
+at::Tensor Biased(NodeCall& n, const at::Tensor& x, const at::Tensor& bias) {
+  if (bias.dim() != 1 || n.SizeOf(bias, 0) != n.SizeOf(x, -1)) {
+    Reject(fmt::format("a bias of sizes [{}] for [{}]", fmt::join(bias.sizes(), ", "), fmt::join(x.sizes(), ", ")));
+  }
+  return n.Add(x, bias);
+}
+
 template <bool is_tanh>
 Results Gelu(NodeCall& n) {
-  const at::Tensor x = n.Has(1) ? n.Add(n.In(0), n.In(1)) : n.In(0);
+  const at::Tensor x = n.Has(1) ? Biased(n, n.In(0), n.In(1)) : n.In(0);
   return {n.Call("aten::gelu", {x, is_tanh ? "tanh" : "none"})};
 }
 
@@ -25,7 +34,7 @@ Results QuickGelu(NodeCall& n) {
 }
 
 Results BiasSplitGelu(NodeCall& n) {
-  const at::Tensor x = n.Add(n.In(0), n.In(1));
+  const at::Tensor x = Biased(n, n.In(0), n.In(1));
   const auto halves = n.CallAll("aten::chunk", {x, 2, -1});
   return {n.Mul(halves.at(0), n.Call("aten::gelu", {halves.at(1)}))};
 }
@@ -48,8 +57,9 @@ Results SkipLayerNorm(NodeCall& n) {
   const double epsilon = n.FloatOf("epsilon", 1e-12);
   const bool is_rms = n.op().name == "SkipSimplifiedLayerNormalization";
   const std::optional<at::Tensor> beta = is_rms ? std::nullopt : n.MaybeIn(3), bias = n.MaybeIn(is_rms ? 3 : 4);
+  n.CheckSpreads("skip", n.In(1), n.In(0));
   at::Tensor sum = n.Add(n.In(0), n.In(1));
-  if (bias) sum = n.Add(sum, *bias);
+  if (bias) sum = Biased(n, sum, *bias);
   return Normalised(n, sum, n.In(2), beta, is_rms, epsilon);
 }
 
@@ -114,7 +124,7 @@ Results FusedConv(NodeCall& n) {
   return {Activated(n, n.Has(3) ? n.Add(y, n.In(3)) : y)};
 }
 
-Results BiasAdd(NodeCall& n) { return {n.Add(n.Add(n.In(0), n.In(1)), n.In(2))}; }
+Results BiasAdd(NodeCall& n) { return {n.Add(Biased(n, n.In(0), n.In(1)), n.In(2))}; }
 
 constexpr Operator kTable[] = {
     {"BiasAdd", 1, BiasAdd},

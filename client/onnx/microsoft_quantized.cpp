@@ -128,7 +128,10 @@ Results QGemm(NodeCall& n) {
     return n.Has(point) ? n.Sub(x, n.To(One(n, point), at::kInt)) : x;
   };
   at::Tensor sums = n.Call("aten::matmul", {less(0, 2, turns_a), less(3, 5, turns_b)});
-  if (n.Has(6)) sums = n.Add(sums, n.In(6));
+  if (n.Has(6)) {
+    n.CheckSpreads("C", n.In(6), sums);
+    sums = n.Add(sums, n.In(6));
+  }
   at::Tensor scale = n.Mul(One(n, 1), One(n, 4));
   if (alpha != 1.0) scale = n.Times(scale, alpha);
   const at::Tensor y = n.Mul(n.To(sums, at::kFloat), scale);

@@ -223,8 +223,18 @@ Results Pad(NodeCall& n) {
   // PyTorch begins with the last dim.
   Ints reversed, sizes;
   for (size_t d = rank; d-- > 0;) {
-    reversed.insert(reversed.end(), {pads[d], pads[rank + d]});
-    sizes.push_back(n.SizeOf(x, static_cast<int64_t>(d)) + pads[d] + pads[rank + d]);
+    const Int& before = pads[d];
+    const Int& after = pads[rank + d];
+    const Int size = n.SizeOf(x, static_cast<int64_t>(d));
+    reversed.insert(reversed.end(), {before, after});
+    sizes.push_back(size + before + after);
+    if (!(before < Int(0)) && !(after < Int(0))) continue;
+    const Int left = size + Least(before, Int(0)) + Least(after, Int(0));
+    // What is cut is no more there to be repeated.
+    if (left < Int(0) || (mode != "constant" && left == Int(0))) {
+      Reject(
+          fmt::format("pads of {} and {} cut more than the {} of dim {}", before.seen(), after.seen(), size.seen(), d));
+    }
   }
   NodeCall::CheckCount(sizes);
   if (mode == "constant") {

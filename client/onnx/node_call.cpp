@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -234,6 +235,18 @@ void NodeCall::CheckCount(const Ints& sizes) {
       Reject(fmt::format("a tensor of more than {} elements is made of none", kMadeMax));
     }
   }
+}
+
+void NodeCall::CheckSpreads(std::string_view what, const at::Tensor& from, const at::Tensor& onto) {
+  const int64_t lead = onto.dim() - from.dim();
+  bool fits = lead >= 0;
+  for (int64_t d = 0; fits && d < from.dim(); ++d) {
+    const Int size = SizeOf(from, d);
+    fits = (size.is_number() && size.seen() == 1) || size == SizeOf(onto, lead + d) || size == Int(1);
+  }
+  if (fits) return;
+  Reject(fmt::format("{} of sizes [{}], which do not spread over [{}]", what, fmt::join(from.sizes(), ", "),
+                     fmt::join(onto.sizes(), ", ")));
 }
 
 // Both look positions up in the list of all that there are, since PyTorch looks at each of those.

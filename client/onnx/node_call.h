@@ -118,6 +118,9 @@ class NodeCall {
   /// Rejects sizes of what is made of nothing that are beyond reason: a run makes them up.
   static void CheckCount(const Ints& sizes);
 
+  /// Rejects what does not spread over `onto` and leave its sizes: where PyTorch stretches both, ONNX stretches one.
+  void CheckSpreads(std::string_view what, const at::Tensor& from, const at::Tensor& onto);
+
   /// Calls an operator of PyTorch by its name ("aten::add.Tensor"); what is not given is its default.
   at::Tensor Call(std::string_view op, Args args) { return CallAll(op, std::move(args)).at(0); }
   std::vector<at::Tensor> CallAll(std::string_view op, Args args);

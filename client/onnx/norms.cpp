@@ -17,6 +17,8 @@ Results LayerNorm(NodeCall& n) {
   const std::optional<at::Tensor> bias = n.MaybeIn(2);
   const int64_t axis = NodeCall::Axis(n.IntOf("axis", -1), x.dim());
   if (stash != 1 && x.scalar_type() != at::kDouble) Refuse(fmt::format("stash_type {}", stash));
+  n.CheckSpreads("scale", scale, x);
+  if (bias) n.CheckSpreads("bias", *bias, x);
   const Ints sizes = n.SizesOf(x);
   const Ints shape(sizes.begin() + axis, sizes.end());
   const auto is_whole = [&](const at::Tensor& t) { return t.sizes() == x.sizes().slice(static_cast<size_t>(axis)); };
@@ -121,6 +123,7 @@ constexpr Operator kTable[] = {
 at::Tensor RootMeanSquareNorm(NodeCall& n, const at::Tensor& x, const at::Tensor& scale, int64_t axis, double epsilon) {
   std::vector<int64_t> axes(static_cast<size_t>(x.dim() - NodeCall::Axis(axis, x.dim())));
   std::iota(axes.begin(), axes.end(), x.dim() - static_cast<int64_t>(axes.size()));
+  n.CheckSpreads("scale", scale, x);
   const at::Tensor wide = x.scalar_type() == at::kDouble ? x : n.To(x, at::kFloat);
   const at::Tensor mean = n.Call("aten::mean.dim", {n.Call("aten::pow.Tensor_Scalar", {wide, 2}), axes, true});
   const at::Tensor y = n.Mul(wide, n.Call("aten::rsqrt", {n.Plus(mean, epsilon)}));

@@ -33,6 +33,7 @@ Results Gemm(NodeCall& n) {
     if (by == 1.0) return x;
     return is_float ? n.Times(x, by) : n.Call("aten::mul.Scalar", {x, static_cast<int64_t>(by)});
   };
+  if (c) n.CheckSpreads("C", *c, product);
   product = times(product, alpha);
   return {c ? n.Add(product, times(*c, beta)) : product};
 }

@@ -164,7 +164,8 @@ Results TopK(NodeCall& n) {
   n.Ignore("sorted");  // Sorted is one of the orders that an unsorted result may have.
   const auto sorted = n.CallAll("aten::sort.stable", {x, true, axis, largest});
   const Int count = n.IntAt(1);
-  if (count > n.SizeOf(x, axis)) Reject(fmt::format("the {} largest of {}", count.seen(), x.size(axis)));
+  if (count < Int(0) || count > n.SizeOf(x, axis))
+    Reject(fmt::format("the {} largest of {}", count.seen(), x.size(axis)));
   const auto first = [&](const at::Tensor& y) { return n.Call("aten::slice.Tensor", {y, axis, 0, count}); };
   return {first(sorted.at(0)), first(sorted.at(1))};
 }

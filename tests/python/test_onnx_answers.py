@@ -479,6 +479,16 @@ def test_positions_of_one_dim(tmp_path, op, bad):
             loaded(torch.randn(4), at, *[torch.randn(3)] * len(more))
 
 
+@pytest.mark.parametrize("op, sizes", (("ScatterND", (1, 4)), ("ScatterND", (1,)), ("ScatterElements", (2, 4))))
+def test_updates_do_not_spread(tmp_path, op, sizes):
+    model = Model(18)
+    model.input("x", 3, 4)
+    model.input("at", 2, 1, dtype=torch.int64)
+    model.input("new", *sizes)
+    model.output(model.node(op, "x", "at", "new"))
+    assert f"({op}, opset 18): " in (why := refusal(model, tmp_path)) and "updates" in why
+
+
 def test_lengths_below_zero_are_none(tmp_path):
     model = Model(17)
     for name in "qkv":
@@ -491,3 +501,69 @@ def test_lengths_below_zero_are_none(tmp_path):
     same(loaded(q, k, v, torch.tensor([9, 2], dtype=torch.int32))["MultiHeadAttention_1_0"], whole)  # More than there are is all of them.
     with pytest.raises(ingot.Invalid, match=OUTSIDE):
         loaded(q, k, v, torch.tensor([3, -1], dtype=torch.int32))
+
+
+# -- what a text takes where PyTorch's operator takes more ------------------------------------------------------------
+
+
+def refused(tmp_path, op, inputs, words, opset=18, outputs=1, constants=(), domain="", **attributes):
+    model, names = Model(opset), []
+    for i, value in enumerate(inputs):
+        names.append(model.constant(f"c{i}", value) if i in constants else model.input(f"x{i}", *value.shape, dtype=value.dtype))
+    made = model.node(op, *names, outputs=outputs, domain=domain, **attributes)
+    model.output(*([made] if outputs == 1 else made))
+    why = refusal(model, tmp_path)
+    assert f"({op}" in why and words in why, why
+
+
+def integers(*values):
+    return torch.tensor(values)
+
+
+def test_fewer_than_none_are_not_the_largest(tmp_path):
+    refused(tmp_path, "TopK", [torch.randn(3, 4), integers(-1)], "the -1 largest of 4", outputs=2, constants=(1,))
+
+
+@pytest.mark.parametrize("sizes", ((3, 1), (3, 2), (1, 1, 2)))
+def test_what_is_added_to_a_product_has_no_other_rows(tmp_path, sizes):
+    refused(tmp_path, "Gemm", [torch.randn(1, 4), torch.randn(4, 2), torch.randn(sizes)], "do not spread over [1, 2]")
+
+
+@pytest.mark.parametrize("op, opset", (("LayerNormalization", 17), ("RMSNormalization", 23)))
+def test_scales_of_a_norm_make_no_rows(tmp_path, op, opset):
+    refused(tmp_path, op, [torch.randn(1, 4), torch.randn(3, 4)], "scale of sizes [3, 4]", opset=opset)
+
+
+@pytest.mark.parametrize("values", ([0.0, 1.0, 2.0], [1.0], [[0.0, 1.0]]))
+def test_classes_are_on_or_off(tmp_path, values):
+    refused(tmp_path, "OneHot", [integers(0, 1), torch.tensor(3), torch.tensor(values)], "instead of two", constants=(1,))
+
+
+@pytest.mark.parametrize("mode, pads, fine", (("constant", (0, -4, 0, 0), True), ("constant", (0, -3, 0, -2), False), ("reflect", (0, -5, 0, 5), False),
+                                              ("edge", (-3, 0, 1, 0), False), ("wrap", (0, 0, 0, -4), False), ("edge", (-2, 0, 1, 0), True)))
+def test_pads_that_cut_more_than_there_is(tmp_path, mode, pads, fine):
+    x = torch.randn(3, 4)
+    if fine:
+        found = answer(tmp_path, "Pad", [x, integers(*pads)], constants=(1,), opset=19, mode=mode)
+        same(found, x[:, :0] if mode == "constant" else x[[2, 2]])
+    else:
+        refused(tmp_path, "Pad", [x, integers(*pads)], "cut more than the", constants=(1,), opset=19, mode=mode)
+
+
+@pytest.mark.parametrize("op, sizes", (("BiasGelu", (3, 4)), ("BiasGelu", (1,)), ("FastGelu", (1, 4)), ("BiasSplitGelu", (1,))))
+def test_a_bias_is_a_row(tmp_path, op, sizes):
+    refused(tmp_path, op, [torch.randn(1, 4), torch.randn(sizes)], "a bias of sizes", domain="com.microsoft")
+
+
+def test_what_is_skipped_makes_no_rows(tmp_path):
+    refused(tmp_path, "SkipLayerNormalization", [torch.randn(1, 3, 4), torch.randn(2, 3, 4), torch.randn(4)], "skip of sizes [2, 3, 4]", domain="com.microsoft")
+
+
+@pytest.mark.parametrize("sizes", ((1, 3), (2, 1, 3), (2, 4), (2, 3, 4)))
+def test_masks_are_of_all_rows_and_keys(tmp_path, sizes):
+    model = Model(17)
+    for name in "qkv":
+        model.input(name, 2, 3, 8)
+    model.input("mask", *sizes, dtype=torch.int32)
+    model.output(model.node("MultiHeadAttention", "q", "k", "v", "", "mask", domain="com.microsoft", num_heads=2))
+    assert "a mask of sizes [" in (why := refusal(model, tmp_path)) and "MultiHeadAttention" in why
