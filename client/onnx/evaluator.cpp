@@ -11,6 +11,7 @@
 #include "client/archive/arguments.h"
 #include "client/lib/checked_division.h"
 #include "client/onnx/element_types.h"
+#include "client/onnx/operand_types.h"
 #include "client/onnx/operators.h"
 
 namespace ingot::onnx {
@@ -173,6 +174,7 @@ void Evaluator::RunNode(const Node& node) {
   if (!op->takes_nibbles && std::ranges::any_of(inputs, [](const Value& v) { return v.nibbles != nullptr; })) {
     Refuse("elements of 4 bits, which DequantizeLinear and Cast alone take");
   }
+  CheckOperandTypes(node.domain, node.op, inputs);
   NodeCall call(*this, node, *op, opset->second, std::move(inputs));
   if (op->runs_bodies) {
     const Results results = op->lower(call);

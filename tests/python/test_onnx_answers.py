@@ -567,3 +567,10 @@ def test_masks_are_of_all_rows_and_keys(tmp_path, sizes):
     model.input("mask", *sizes, dtype=torch.int32)
     model.output(model.node("MultiHeadAttention", "q", "k", "v", "", "mask", domain="com.microsoft", num_heads=2))
     assert "a mask of sizes [" in (why := refusal(model, tmp_path)) and "MultiHeadAttention" in why
+
+
+@pytest.mark.parametrize("op, inputs", (("Add", (torch.float32, torch.int64)), ("Concat", (torch.float32, torch.float32, torch.int64)), ("Clip", (torch.float32, torch.float64)),
+                                        ("MatMul", (torch.float32, torch.float64)), ("Equal", (torch.int32, torch.int64))))
+def test_operands_are_of_one_type(tmp_path, op, inputs):
+    attributes = {"axis": 0} if op == "Concat" else {}
+    refused(tmp_path, op, [torch.ones(3, 3, dtype=dtype) for dtype in inputs], f"inputs 0 and {len(inputs) - 1} are", **attributes)

@@ -39,7 +39,7 @@ _CHECKS = {
         test_exported test_custom_ops test_user_kernels test_profile test_explain test_waiting test_exit test_gears test_dynamo test_mutations
         test_cache_compile test_daily_programs test_processes test_interrupts test_programs test_ranks""",
     "client/onnx": """onnx_test fuzz.onnx_model test_onnx_answers test_onnx_operators .onnx test_onnx test_onnx_control test_onnx_decoders
-        test_onnx_random""",
+        test_onnx_random test_onnx_types""",
 }
 # What no fault in these folders is looked for by.
 ELSEWHERE = {
