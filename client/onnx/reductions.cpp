@@ -192,15 +192,19 @@ int64_t HowToReduce(NodeCall& n) {
   return how == "none" ? 0 : how == "mean" ? 1 : 2;
 }
 
-Results LogLikelihoodLoss(NodeCall& n) {
+at::Tensor LossOf(NodeCall& n, const at::Tensor& logs) {
   const int64_t how = HowToReduce(n), ignored = n.IntOf("ignore_index", -100);
-  return {n.Call("aten::nll_loss_nd", {n.In(0), n.To(n.In(1), at::kLong), n.MaybeIn(2), how, ignored})};
+  // PyTorch always ignores one; no label is it where a model names none.
+  const at::Tensor labels =
+      n.HasAttribute("ignore_index") ? n.To(n.In(1), at::kLong) : n.Within(n.In(1), n.SizeOf(logs, 1));
+  return n.Call("aten::nll_loss_nd", {logs, labels, n.MaybeIn(2), how, ignored});
 }
 
+Results LogLikelihoodLoss(NodeCall& n) { return {LossOf(n, n.In(0))}; }
+
 Results CrossEntropyLoss(NodeCall& n) {
-  const int64_t how = HowToReduce(n), ignored = n.IntOf("ignore_index", -100);
   const at::Tensor logs = n.Call("aten::log_softmax.int", {n.In(0), 1});
-  return {n.Call("aten::nll_loss_nd", {logs, n.To(n.In(1), at::kLong), n.MaybeIn(2), how, ignored}), logs};
+  return {LossOf(n, logs), logs};
 }
 
 constexpr Operator kTable[] = {

@@ -489,6 +489,25 @@ def test_updates_do_not_spread(tmp_path, op, sizes):
     assert f"({op}, opset 18): " in (why := refusal(model, tmp_path)) and "updates" in why
 
 
+@pytest.mark.parametrize("op", ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"))
+@pytest.mark.parametrize("ignored", (None, -100, 1))
+def test_no_label_is_ignored_that_is_not_named(tmp_path, op, ignored):
+    model = Model(13)
+    model.input("x", 3, 3)
+    model.input("label", 3, dtype=torch.int64)
+    model.output(model.node(op, "x", "label", reduction="none", **({} if ignored is None else {"ignore_index": ignored})))
+    loaded = serves(model, tmp_path)
+    x = torch.randn(3, 3)
+    logs = x if op.startswith("N") else x.log_softmax(1)
+    same(loaded(x, torch.tensor([0, 1, 2]))[f"{op}_1_0"], F.nll_loss(logs, torch.tensor([0, 1, 2]), reduction="none", ignore_index=-100 if ignored is None else ignored))
+    for label in (-100, -1, 3):
+        if label == ignored:
+            loaded(x, torch.tensor([0, label, 2]))
+            continue
+        with pytest.raises(ingot.Invalid, match=OUTSIDE):
+            loaded(x, torch.tensor([0, label, 2]))
+
+
 def test_lengths_below_zero_are_none(tmp_path):
     model = Model(17)
     for name in "qkv":
