@@ -127,6 +127,10 @@ void Evaluator::Count() {
 void Evaluator::RunGraph(const Graph& graph) {
   for (const auto& [name, tensor] : graph.initializers) {
     if (scopes_.back().contains(name)) continue;
+    const auto is_around = [&name = name](const auto& scope) { return scope.contains(name); };
+    if (std::any_of(scopes_.begin(), scopes_.end() - 1, is_around)) {
+      Reject(fmt::format("initializer '{}' of a graph within has the name of a value around it", name));
+    }
     const auto nibbles = graph.nibbles.find(name);
     Bind(name, {constants_.Add(name, tensor), nullptr, true, nullptr,
                 nibbles == graph.nibbles.end() ? nullptr : nibbles->second});

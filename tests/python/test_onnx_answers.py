@@ -593,3 +593,17 @@ def test_masks_are_of_all_rows_and_keys(tmp_path, sizes):
 def test_operands_are_of_one_type(tmp_path, op, inputs):
     attributes = {"axis": 0} if op == "Concat" else {}
     refused(tmp_path, op, [torch.ones(3, 3, dtype=dtype) for dtype in inputs], f"inputs 0 and {len(inputs) - 1} are", **attributes)
+
+
+def test_a_graph_within_hides_no_name_of_another(tmp_path):
+    """Runtimes take either: the format has such a name once."""
+    model = Model(18)
+    model.input("x", 2)
+    model.input("choice", dtype=torch.bool)
+    model.constant("c", torch.tensor([3.0, 3.0]))
+    yes, no = Model(), Model()
+    yes.constant("c", torch.tensor([11.0, 11.0]))
+    yes.output(yes.node("Mul", "x", "c"))
+    no.output(no.node("Neg", "x"))
+    model.output(model.node("Add", "c", model.node("If", "choice", then_branch=yes, else_branch=no)))
+    assert "initializer 'c'" in (why := refusal(model, tmp_path)) and "around it" in why
