@@ -95,6 +95,9 @@ struct OnnxModel::State {
 
 Status OnnxModel::State::Read(const InputValues& given) {
   for (const auto& [domain, version] : model.opsets) {
+    if (domain == "com.microsoft" && version != 1) {
+      return Error(Code::kUnsupported, fmt::format("opset {} of com.microsoft; 1 is known", version));
+    }
     if (!domain.empty()) continue;  // What is of another domain is refused node by node.
     if (version < 1 || version > kOpsetMax) {
       return Error(Code::kUnsupported,

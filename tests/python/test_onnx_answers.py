@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from onnx_writer import Model
+from onnx_writer import Model, block, varint
 from test_onnx import compiled, refusal, run
 from torch.nn import functional as F
 
@@ -607,3 +607,15 @@ def test_a_graph_within_hides_no_name_of_another(tmp_path):
     no.output(no.node("Neg", "x"))
     model.output(model.node("Add", "c", model.node("If", "choice", then_branch=yes, else_branch=no)))
     assert "initializer 'c'" in (why := refusal(model, tmp_path)) and "around it" in why
+
+
+@pytest.mark.parametrize("version, fine", ((1, True), (2, False), (-1, False)))
+def test_versions_of_com_microsoft(tmp_path, version, fine):
+    model = Model(17)
+    model.input("x", 2, 4)
+    model.output(model.node("QuickGelu", "x", domain="com.microsoft"))
+    model.rest += block(8, block(1, "com.microsoft") + varint(2, version))
+    if fine:
+        serves(model, tmp_path)
+    else:
+        assert f"opset {version} of com.microsoft; 1 is known" in refusal(model, tmp_path)
