@@ -2,29 +2,13 @@
 #include "compiler/import/layouts.h"
 
 #include <algorithm>
+#include <limits>
 #include <span>
 
 #include "compiler/ops/ops.h"
 
 namespace ingot::compiler {
-namespace {
-
-/// Whether the dims of a result of these sizes may lie in the order of an operand's strides. What takes dims away, or
-/// makes them one, writes rows; what sorts or halves them does not.
-bool KeepsOrder(const Graph& graph, const Node& node, const Dims& sizes) {
-  const OpInfo* op = FindOp(node.op);
-  if (op == nullptr || (op->op_class != OpClass::kReduction && op->op_class != OpClass::kContraction)) return true;
-  bool keeps = false;
-  ForEachOperand(node, [&](ValueId id) {
-    const Dims& given = graph.type(id).sizes;
-    bool are_kept = given.size() == sizes.size();
-    for (size_t i = 0; are_kept && i < sizes.size(); ++i) are_kept = given[i].is_one() || !sizes[i].is_one();
-    keeps |= are_kept;
-  });
-  return keeps && op->op_class == OpClass::kReduction;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 bool Layouts::Matches(const Dims& dims, const Dims& exact, const Dims& exact_sizes) const {
   if (dims.size() != exact.size()) return false;
@@ -61,8 +45,35 @@ bool Layouts::Choose(std::span<const Dims> guesses, const Type& exact, Type& typ
   return false;
 }
 
-void Layouts::NoteWalk(const Node& node, const Dims& sizes) {
-  if (!KeepsOrder(graph_, node, sizes)) return;
+/// Whether the dims of a result of these sizes may lie in the order of an operand's strides. What takes dims away, or
+/// makes them one, writes rows, as do normalisations, of which a turned operand tells; what sorts or halves rows does
+/// not.
+bool Layouts::KeepsOrder(const Node& node, const Dims& sizes, const Type& exact) const {
+  const OpInfo* op = FindOp(node.op);
+  if (op == nullptr || (op->op_class != OpClass::kReduction && op->op_class != OpClass::kContraction)) return true;
+  bool keeps = false;
+  ForEachOperand(node, [&](ValueId id) {
+    const Type& given = graph_.type(id);
+    bool are_kept = given.rank() == sizes.size();
+    for (size_t i = 0; are_kept && i < sizes.size(); ++i) are_kept = given.sizes[i].is_one() || !sizes[i].is_one();
+    keeps |= are_kept && !(IsTurned(given) && exact.IsContiguous());
+  });
+  return keeps && op->op_class == OpClass::kReduction;
+}
+
+bool Layouts::IsTurned(const Type& type) const {
+  int64_t outer = std::numeric_limits<int64_t>::max();
+  for (size_t i = 0; i < type.rank(); ++i) {
+    if (sizes_.Seen(type.sizes[i]) == 1) continue;
+    const int64_t stride = sizes_.Seen(type.strides[i]);
+    if (stride > outer) return true;
+    outer = stride;
+  }
+  return false;
+}
+
+void Layouts::NoteWalk(const Node& node, const Dims& sizes, const Type& exact) {
+  if (!KeepsOrder(node, sizes, exact)) return;
   NoteOrder(node, sizes);
   if (!IsPermuted(node)) return;
   for (const Dim& size : sizes) {
@@ -129,14 +140,16 @@ void Layouts::NoteComparison(const Dim& a, const Dim& b) {
 void Layouts::NoteOrder(const Node& node, const Dims& sizes) {
   ForEachOperand(node, [&](ValueId id) {
     const Type& type = graph_.type(id);
+    // Parts of the operand are what some walk over, which are as large as the result.
+    bool is_part = sizes.size() == type.rank();
+    for (size_t i = 0; is_part && i < sizes.size(); ++i) is_part = sizes_.Seen(sizes[i]) <= sizes_.Seen(type.sizes[i]);
     for (size_t i = 0; i < type.rank(); ++i) {
       for (size_t j = i + 1; j < type.rank(); ++j) {
         const Dim &a = type.strides[i], &b = type.strides[j];
         if (type.sizes[i].is_one() || type.sizes[j].is_one() || a.is_zero() || b.is_zero()) continue;
         if (a == b) {
           NoteComparison(type.sizes[i], type.sizes[j]);
-          // Parts of the operand are what some walk over, which are as large as the result.
-          if (sizes.size() == type.rank()) NoteComparison(sizes[i], sizes[j]);
+          if (is_part) NoteComparison(sizes[i], sizes[j]);
         } else if (!a.DivideExactly(b) && !b.DivideExactly(a)) {
           NoteComparison(a, b);
         }

@@ -27,12 +27,16 @@ class Layouts {
   /// Whether PyTorch takes images or volumes for channels last, which it tells by their strides (c10's
   /// is_channels_last_strides): where they have gaps, sizes decide.
   void NoteChannelsLast(const Type& type);
-  /// The order in which eager walks what `node` takes, for a result of these sizes whose layout no rule tells.
-  void NoteWalk(const Node& node, const Dims& sizes);
+  /// The order in which eager walks what `node` takes, for a result of these sizes whose layout no rule tells; `exact`
+  /// is what the run had.
+  void NoteWalk(const Node& node, const Dims& sizes, const Type& exact);
   /// Notes one thing of the operand's layout that keeps the result from being a view of it, as it did.
   bool StaysCopied(const Node& node, const Type& from, const Type& to);
 
  private:
+  bool KeepsOrder(const Node& node, const Dims& sizes, const Type& exact) const;
+  /// Whether dims with more than one place lie in another order than they are named.
+  bool IsTurned(const Type& type) const;
   /// The order of an operand's dims: by strides, and by sizes where those are equal.
   void NoteOrder(const Node& node, const Dims& sizes);
   /// Whether that is another order than that of an operand's dims: where some are of size 1, the others may be in
