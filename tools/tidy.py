@@ -47,6 +47,7 @@ FENCES = {
     "nlohmann/json": (r"nlohmann/", ("tools/", "daemon/", "client/lib/call_signature", "client/lib/exported_file", "client/lib/given_arguments",
                                       "client/lib/weight_file", "client/api/", "client/archive/", "client/onnx/onnx_model")),
     "protobuf": (r"(google/protobuf|client/onnx/onnx\.pb\.h)", ("client/onnx/wire_model.cpp",)),
+    "zlib": (r"zlib\.h", ("client/archive/zip_sums.cpp",)),
     "spdlog": (r"spdlog/", ("base/log",)),
     "Python": (r"(Python\.h|pybind11/)", ("client/native/",)),
 }
