@@ -201,6 +201,12 @@ Status ExportArchive::State::ReadSymbols(const json& program) {
 
 /// The bounds of each symbol do not say how sizes compare to each other, or what they leave when they are divided.
 Status ExportArchive::State::ReadConditions(const json& program) {
+  // Versions of PyTorch that did not write it down chose ways by sizes all the same.
+  if (!symbols.empty() && !program.contains("guards_code")) {
+    return Error(Code::kIncompatible,
+                 "has open sizes and does not say which of them its program is for: load it and save it again with "
+                 "torch.export.save of this PyTorch");
+  }
   const std::map<std::string, size_t> places = PlacesOf(OrderedJson::parse(arguments));
   const SizeAt size_at = [&](std::string_view place, int64_t dim) -> const Dim* {
     const auto found = places.find(std::string(place));

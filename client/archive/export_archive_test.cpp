@@ -63,6 +63,7 @@ constexpr std::string_view kModel = R"json({
     "module_call_graph": [{"fqn": "", "signature": {"out_spec": "", "in_spec": "", "forward_arg_names": ["x"]}}]
   },
   "range_constraints": {"s77": {"min_val": 2, "max_val": 64}},
+  "guards_code": [],
   "schema_version": {"major": 8, "minor": 20}
 })json";
 
@@ -338,6 +339,14 @@ TEST_F(Archives, SurviveFlippedBytes) {
     EXPECT_FALSE(used && is_read[at]) << "accepted another byte " << at;
     bytes[at] ^= mask;
   }
+}
+
+TEST_F(Archives, RefuseOpenSizesWithoutTheirConditions) {
+  json model = Model();
+  model.erase("guards_code");
+  const Error why = Refused(model);
+  EXPECT_EQ(why.code(), Code::kIncompatible) << why.ToText();
+  EXPECT_THAT(why.ToText(), ::testing::HasSubstr("has open sizes"));
 }
 
 TEST_F(Archives, HaveWindowsWithoutElements) {
