@@ -173,7 +173,8 @@ bool NodeCall::FlagOf(std::string_view name, std::optional<int64_t> otherwise) {
 }
 double NodeCall::FloatOf(std::string_view name, std::optional<double> otherwise) {
   const Attribute* found = Find(name, Attribute::Kind::kFloat);
-  return found ? found->number : Required(otherwise, name);
+  // The file has it in single precision, and so is what stands for it, which is seen in operands of more.
+  return found ? found->number : static_cast<double>(static_cast<float>(Required(otherwise, name)));
 }
 std::string NodeCall::TextOf(std::string_view name, std::optional<std::string> otherwise) {
   const Attribute* found = Find(name, Attribute::Kind::kString);

@@ -619,3 +619,13 @@ def test_versions_of_com_microsoft(tmp_path, version, fine):
         serves(model, tmp_path)
     else:
         assert f"opset {version} of com.microsoft; 1 is known" in refusal(model, tmp_path)
+
+
+@pytest.mark.parametrize("op, slope", (("HardSigmoid", 0.2), ("LeakyRelu", 0.01)))
+def test_attributes_that_a_model_leaves_out_are_of_single_precision(tmp_path, op, slope):
+    """As those that it has: elements of double precision tell them apart."""
+    x, alpha = torch.tensor([-1.0, -0.75, 0.5], dtype=torch.float64), torch.tensor(slope).double()
+    wanted = (alpha * x + 0.5).clamp(0, 1) if op == "HardSigmoid" else torch.where(x < 0, alpha * x, x)
+    torch.testing.assert_close(answer(tmp_path, op, (x,)), wanted, rtol=1e-12, atol=0)
+    with pytest.raises(AssertionError):
+        torch.testing.assert_close(wanted, (slope * x + 0.5).clamp(0, 1) if op == "HardSigmoid" else torch.where(x < 0, slope * x, x), rtol=1e-12, atol=0)
