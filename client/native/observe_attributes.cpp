@@ -446,10 +446,10 @@ void Observer::Getter(PyObject* object, PyObject* found) {
     if (!is_plain) Refuse("tensor-attribute", std::string(text));
     return;
   }
-  if (!number) return OwnGetter(object, name);
+  if (!number) return OwnGetter(object, found);
   if (!IsPart(object)) {
     if (HasText(name, "__weakref__")) return Refuse("foreign-attribute", "__weakref__");
-    if (Callables::Shared().EffectOf(found) != Effect::kWhole) LeadsOn(object, name);
+    if (Callables::Shared().EffectOf(found) != Effect::kWhole) LeadsOn(object, found);
     return Operand(object);
   }
   const PartField* row = FieldShownAs(object, ViewOf(name));
@@ -459,7 +459,8 @@ void Observer::Getter(PyObject* object, PyObject* found) {
 
 /// Of what no reading has led to, and what it leads to: both are the run's own, or something has led there that nobody
 /// saw. A function that the run has made has the globals of its module, a frame those of its code.
-void Observer::OwnGetter(PyObject* object, PyObject* name) {
+void Observer::OwnGetter(PyObject* object, PyObject* found) {
+  PyObject* const name = PyDescr_NAME(found);
   if (log_.IsArgument(object) || IsAtom(object)) return;
   PyTypeObject* type = Py_TYPE(object);
   if (PyFrame_Check(object) || !IsOwn(object)) return Refuse("foreign-attribute", TextOf(type, name));
@@ -467,22 +468,24 @@ void Observer::OwnGetter(PyObject* object, PyObject* name) {
   const bool is_where_it_stands =
       HasText(name, "__globals__") || HasText(name, "__builtins__") || HasText(name, "__closure__");
   if (PyFunction_Check(object) && !is_where_it_stands) return;
-  LeadsOn(object, name);
+  LeadsOn(object, found);
 }
 
 bool Observer::IsOwn(PyObject* value) { return fresh_.contains(value) || made_.Contain(value); }
 
 /// What a getter gives is known, or has no identity, or was made by the run: of what else it leads to, nothing is in
-/// any record.
-void Observer::LeadsOn(PyObject* object, PyObject* name) {
-  const PythonRef value(PyObject_GenericGetAttr(object, name));
+/// any record. The getter itself is asked: under its name a class of the program's may have another.
+void Observer::LeadsOn(PyObject* object, PyObject* found) {
+  auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  const PythonRef value(Py_TYPE(found)->tp_descr_get(found, object, type));
   DropError();
   const auto is_known = [&](PyObject* one) { return IsAtom(one) || log_.IsOutside(one) || IsOwn(one); };
   // Tuples may be taken from those that Python keeps for reuse.
   const auto is_part = [&](PyObject* one) { return is_known(one) || IsTensor(one); };
   const bool are_known = value && PyTuple_CheckExact(value.get()) && std::ranges::all_of(ItemsOf(value.get()), is_part);
   if (!value || are_known || is_known(value.get())) return;
-  Refuse("foreign-attribute", TextOf(Py_TYPE(object), name) + ", which leads to what nothing has led to");
+  Refuse("foreign-attribute",
+         TextOf(Py_TYPE(object), PyDescr_NAME(found)) + ", which leads to what nothing has led to");
 }
 
 void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value) {

@@ -176,9 +176,9 @@ class Observer final : private InstructionListener {
   void NoteProtocol(PyObject* found);
   void Bind(PyObject* descriptor, PyObject* object = nullptr);
   void Getter(PyObject* object, PyObject* found);
-  void OwnGetter(PyObject* object, PyObject* name);
+  void OwnGetter(PyObject* object, PyObject* found);
   bool IsOwn(PyObject* value);
-  void LeadsOn(PyObject* object, PyObject* name);
+  void LeadsOn(PyObject* object, PyObject* found);
   void RefuseArgument(const char* name, PyObject* argument, std::string detail);
   void CheckField(PyObject* object, PyObject* name);
   void AllAttributes(PyObject* object);
