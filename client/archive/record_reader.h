@@ -21,8 +21,8 @@ namespace ingot::client {
 /// their sizes are checked here. Belongs to one thread.
 class RecordReader {
  public:
-  /// kNotFound: no such file; kCorrupt: no zip archive, or a damaged directory; kIncompatible:
-  /// something else than an archive of torch.export, or one of an older PyTorch.
+  /// kNotFound: no such file; kInvalid: a folder, pipe or device; kCorrupt: no zip archive, or a damaged directory;
+  /// kIncompatible: something else than an archive of torch.export, or one of an older PyTorch.
   static Result<RecordReader> Open(const std::string& path);
   RecordReader(RecordReader&&) noexcept;
   ~RecordReader();

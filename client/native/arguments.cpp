@@ -125,9 +125,7 @@ class Flattener {
 
   /// A number that is an input, or a container that is an object.
   void Varying(PyObject* value, const std::string& name) {
-    const bool is_container = PyTuple_Check(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) ||
-                              (!IsTensor(value) && FieldsOf(Py_TYPE(value)) != nullptr);
-    if (is_container) return Object(value);
+    if (IsToldByContent(value)) return Object(value);
     const bool is_number = PyLong_CheckExact(value) || PyFloat_CheckExact(value);
     const auto as = is_number ? FetchedAs(value) : std::nullopt;
     auto number = as ? MovingNumbers::TensorOf(value) : std::nullopt;

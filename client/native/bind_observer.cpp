@@ -119,9 +119,9 @@ void BindObserver(py::module_& m) {
             };
             o.log().SetFetched(pointers(tensors), pointers(given_on), moving);
           },
-          "Tensors that every call finds where the run did, whichever they are then, what the run gives on as itself, "
-          "and "
-          "the places that move.")
+          "Tensors that every call finds where the run did, whichever they are then; what the run gives on as itself; "
+          "the "
+          "places that move.")
       .def(
           "number_tensor",
           [](Observer& o, py::handle value) -> py::object {

@@ -51,4 +51,9 @@ PythonRef FieldOf(PyObject* value, PyObject* name) {
   return PythonRef::Borrow(is_default ? of_class : nullptr);
 }
 
+bool IsToldByContent(PyObject* value) {
+  return PyTuple_Check(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) ||
+         (!IsTensor(value) && FieldsOf(Py_TYPE(value)) != nullptr);
+}
+
 }  // namespace ingot::client

@@ -14,4 +14,8 @@ PyObject* FieldsOf(PyTypeObject* type);
 /// What a field of such an object holds, the class's default included; null for nothing.
 PythonRef FieldOf(PyObject* value, PyObject* name);
 
+/// Whether the shape of a call says of an argument what it holds, and not which object it is: a container, or an
+/// instance of a dataclass.
+bool IsToldByContent(PyObject* value);
+
 }  // namespace ingot::client

@@ -336,7 +336,7 @@ void Observer::FollowCompare(const Instruction& in) {
   PassOn(in.b);
 }
 
-/// Equal small integers are one object to a program: here they are compared as that.
+/// Which of two numbers are one object, a program sees: what stands for them here is compared as them.
 void Observer::FollowIdentity(const Instruction& in) {
   const bool are_numbers = PyLong_CheckExact(in.a) || PyFloat_CheckExact(in.a);
   if (!are_numbers || Py_TYPE(in.a) != Py_TYPE(in.b)) return;

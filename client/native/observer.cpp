@@ -400,9 +400,7 @@ void Observer::Identity(PyObject* one, PyObject* other) {
   if (one == other) {
     // Where both were found at places, the record says that they are one; of a container that is told by its content,
     // no place is in the record.
-    const bool is_by_content = PyTuple_Check(one) || PyList_CheckExact(one) || PyDict_CheckExact(one) ||
-                               (!IsTensor(one) && FieldsOf(Py_TYPE(one)) != nullptr);
-    if (log_.IsArgument(one) && !IsTensor(one) && (is_by_content || !log_.Find(one)))
+    if (log_.IsArgument(one) && !IsTensor(one) && (IsToldByContent(one) || !log_.Find(one)))
       RefuseArgument("argument-identity", one, "an argument is held against what may be another object");
     return;
   }

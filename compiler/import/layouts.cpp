@@ -8,8 +8,6 @@
 #include "compiler/ops/ops.h"
 
 namespace ingot::compiler {
-namespace {}  // namespace
-
 bool Layouts::Matches(const Dims& dims, const Dims& exact, const Dims& exact_sizes) const {
   if (dims.size() != exact.size()) return false;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -50,7 +48,8 @@ bool Layouts::Choose(std::span<const Dims> guesses, const Type& exact, Type& typ
 /// not.
 bool Layouts::KeepsOrder(const Node& node, const Dims& sizes, const Type& exact) const {
   const OpInfo* op = FindOp(node.op);
-  if (op == nullptr || (op->op_class != OpClass::kReduction && op->op_class != OpClass::kContraction)) return true;
+  if (op != nullptr && op->op_class == OpClass::kContraction) return false;
+  if (op == nullptr || op->op_class != OpClass::kReduction) return true;
   bool keeps = false;
   ForEachOperand(node, [&](ValueId id) {
     const Type& given = graph_.type(id);
@@ -58,7 +57,7 @@ bool Layouts::KeepsOrder(const Node& node, const Dims& sizes, const Type& exact)
     for (size_t i = 0; are_kept && i < sizes.size(); ++i) are_kept = given.sizes[i].is_one() || !sizes[i].is_one();
     keeps |= are_kept && !(IsTurned(given) && exact.IsContiguous());
   });
-  return keeps && op->op_class == OpClass::kReduction;
+  return keeps;
 }
 
 bool Layouts::IsTurned(const Type& type) const {
