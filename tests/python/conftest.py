@@ -14,6 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # The build that belongs to this interpreter; looked up without loading PyTorch.
 BUILD = pathlib.Path(importlib.util.find_spec("ingot").origin).parents[2]
 BIN = BUILD / "bin"
+# Calls that meet a daemon which is starting wait for it, however busy the machine is.
+PATIENT = str(ROOT / "tests/support/patient.toml")
 
 
 class Store:
@@ -22,7 +24,8 @@ class Store:
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
         self.env = {**os.environ, "INGOT_STORE_DIR": str(path), "PYTHONDONTWRITEBYTECODE": "1"}
-        for name in ("INGOT_SOCKET", "INGOT_CONFIG", "INGOT_DISABLE", "INGOT_WAIT", "INGOT_REQUIRE_CACHED"):
+        self.env["INGOT_CONFIG"] = PATIENT
+        for name in ("INGOT_SOCKET", "INGOT_DISABLE", "INGOT_WAIT", "INGOT_REQUIRE_CACHED"):
             self.env.pop(name, None)
 
     def cli(self, *args: str, check: bool = True) -> str:
@@ -81,6 +84,7 @@ def session_store(tmp_path_factory):
 def ingot(session_store, monkeypatch):
     """The package in this process, on a store shared by the session; counters start at zero."""
     monkeypatch.setenv("INGOT_STORE_DIR", str(session_store.path))
+    monkeypatch.setenv("INGOT_CONFIG", PATIENT)
     monkeypatch.delenv("INGOT_SOCKET", raising=False)
     import ingot
     from ingot import counters
