@@ -92,8 +92,17 @@ void Try(Attempt& attempt, const Graph& graph, const Fused& fused) {
   }
 }
 
-bool IsAttention(const Graph& graph, const Launch& launch) {
-  return launch.nodes.size() == 1 && graph.node(launch.nodes[0]).op == "aten.scaled_dot_product_attention";
+/// Whether what it makes of NaN, infinities and extremes depends on how it goes about it (docs/numerics.md): attention,
+/// and products of many f64, of which some part overflows or underflows in one order alone. Those of f32 have the room
+/// of f64.
+bool HasItsOwnSpecials(const Graph& graph, const Launch& launch, const loop::Kernel& kernel) {
+  const auto is_attention = [&](NodeId id) { return graph.node(id).op == "aten.scaled_dot_product_attention"; };
+  const auto makes_f64 = [&](NodeId id) { return graph.type(graph.node(id).results[0]).dtype == guards::DType::kF64; };
+  const auto multiplies_many = [](const loop::Inst& inst) {
+    return inst.op == loop::ScalarOp::kReduceProd || inst.op == loop::ScalarOp::kScanProd;
+  };
+  if (launch.nodes.size() == 1 && is_attention(launch.nodes[0])) return true;
+  return std::ranges::any_of(launch.nodes, makes_f64) && std::ranges::any_of(kernel.insts, multiplies_many);
 }
 
 /// What is to be tried: each launch at the first sizes, then, as far as the work goes, at the others.
@@ -113,8 +122,8 @@ std::vector<Attempt> Plan(const Graph& graph, const Fused& fused, std::span<cons
   for (const std::vector<int64_t>& symbols : sizes) {
     for (size_t i = 0; i < distinct.size(); ++i) {
       for (const Sampled sampled : {Sampled::kOrdinary, Sampled::kSpecial}) {
-        // What attention makes of NaN and infinities depends on how it goes about it (docs/numerics.md).
-        if (sampled == Sampled::kSpecial && IsAttention(graph, *distinct[i])) continue;
+        const bool is_special = sampled == Sampled::kSpecial;
+        if (is_special && HasItsOwnSpecials(graph, *distinct[i], fused.kernels[distinct[i]->kernel])) continue;
         const LaunchTrial trial(graph, fused, *distinct[i], symbols, 0, sampled);
         const uint64_t work = trial.Work() * (1 + kWorkOfReference);
         if (report.work + work > work_max) {
@@ -135,7 +144,7 @@ Result<FusionProof> ProveFusion(const Graph& graph, const Fused& fused, std::spa
                                 uint64_t work_max, unsigned threads) {
   FusionProof report;
   std::vector<Attempt> attempts = Plan(graph, fused, sizes, work_max, report);
-  graph.order();   // Made here, where nobody else reads it yet.
+  graph.order();  // Made here, where nobody else reads it yet.
   ParallelFor(attempts.size(), threads, [&](size_t at) { Try(attempts[at], graph, fused); });
   for (Attempt& attempt : attempts) {
     LaunchProof& proof = report.launches[attempt.launch];

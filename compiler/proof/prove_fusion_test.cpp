@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/proof/prove_fusion.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -94,6 +95,21 @@ void ExpectFound(std::string_view text, Change&& change) {
     }
   }
   EXPECT_GT(planted, 0U) << text;
+}
+
+TEST(ProveFusion, HoldsForProductsThatOverflowInOneOrderAlone) {
+  for (int size = 100; size < 600; size += 7) {
+    ExpectProved(fmt::format(R"(graph @forward(%x: f64[{}]) {{
+  %0 = aten.prod(%x) : f64[]
+  return %0
+}})",
+                             size));
+    ExpectProved(fmt::format(R"(graph @forward(%x: f64[{0}]) {{
+  %0 = aten.cumprod(%x, 0) : f64[{0}]
+  return %0
+}})",
+                             size));
+  }
 }
 
 TEST(ProveFusion, FindsAnotherOperation) {
