@@ -5,11 +5,14 @@
 
 #include <algorithm>
 
+#include "base/parallel_for.h"
 #include "compiler/choices.h"
 #include "compiler/lowered_graph.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/plan/arena.h"
+#include "compiler/proof/prove_fusion.h"
 #include "compiler/proof/samples.h"
+#include "compiler/proof/sizes.h"
 #include "compiler/prove.h"
 #include "compiler/prove_meaning.h"
 #include "compiler/stopwatch.h"
@@ -52,6 +55,17 @@ Buffer ManifestBytes(const proto::ManifestT& plan) {
   return Buffer(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
 }
 
+void NoteProof(const FusionProof& fusion, proto::ProvenanceT& provenance) {
+  for (const LaunchProof& launch : fusion.launches) {
+    auto proof = std::make_unique<proto::LaunchProofT>();
+    proof->kernel = launch.kernel;
+    proof->sizes = launch.sizes;
+    proof->elements = launch.elements;
+    proof->skipped = launch.skipped;
+    provenance.launch_proofs.push_back(std::move(proof));
+  }
+}
+
 /// Launches of machine code that the runner has, on any thread. It outlives none of these.
 LaunchKernel LaunchBy(Runner& runner, const Fused& fused, std::span<const Object> objects) {
   return [&runner, &fused, objects](uint32_t number, std::span<void* const> buffers,
@@ -66,6 +80,67 @@ LaunchKernel LaunchBy(Runner& runner, const Fused& fused, std::span<const Object
   };
 }
 
+/// What runs the objects here; null, and why in `skipped`, where this machine cannot run them. Whatever else is in the
+/// way leaves nothing proved that could have been, and is an error.
+Result<std::unique_ptr<Runner>> RunnerOf(const Target& target, std::span<const Object> objects, std::string& skipped) {
+  if (objects.empty()) return std::unique_ptr<Runner>();
+  Result<std::unique_ptr<Runner>> runner = target.Load(objects);
+  if (runner || runner.error().code() != Code::kUnsupported) return runner;
+  skipped = runner.error().message();
+  return std::unique_ptr<Runner>();
+}
+
+/// The code of all kernels, and beside it, in the time of cores that have no kernel to make code of, what needs none:
+/// kernels are held against the nodes that they stand for.
+Result<std::vector<Object>> EmitAndProveFusion(const LoweredGraph& lowered, const CompileOptions& options,
+                                               std::span<const loop::Schedule> schedules, const TriedSizes& tried,
+                                               FusionProof& proof, Artifact& artifact) {
+  Result<std::vector<Object>> objects = std::vector<Object>();
+  Result<FusionProof> proved = FusionProof();
+  ParallelFor(options.prove ? 2 : 1, options.threads, [&](size_t what) {
+    const Stopwatch time;
+    if (what == 0) {
+      objects = EmitAll(*lowered.target, lowered.fused.kernels, schedules, options.threads);
+      artifact.seconds_codegen = time.Seconds();
+    } else {
+      proved = ProveFusion(lowered.graph, lowered.fused, tried.All(), options.prove_ms_max * kWorkInMillisecond,
+                           options.threads);
+      artifact.seconds_proof = time.Seconds();
+    }
+  });
+  if (!objects) return objects;
+  TRY_ASSIGN(proof, std::move(proved));
+  return objects;
+}
+
+/// Holds the code against the interpreter, and the plan against the graph; by what the interpreter makes of the kernels
+/// where this machine cannot run their code.
+Status Prove(const Graph& graph, const LoweredGraph& lowered, const CompileOptions& options, const TriedSizes& tried,
+             std::span<const Object> objects, std::span<const NodeId> nodes, proto::ManifestT& plan) {
+  const Fused& fused = lowered.fused;
+  std::string skipped;
+  TRY_ASSIGN(const std::unique_ptr<Runner> runner, RunnerOf(*lowered.target, objects, skipped));
+  ProofReport report;
+  report.kernels.assign(fused.kernels.size(), KernelProof{.skipped = skipped});
+  if (runner != nullptr) {
+    const uint64_t proof_ms = options.prove_ms_max + fused.specials.size() * kProofOfSpecial_ms;
+    TRY_ASSIGN(report, ProveKernels(*runner, fused, objects, proof_ms * kWorkInMillisecond, options.threads));
+  }
+  plan.provenance->proof_seed = report.seed;
+  plan.provenance->proof_kernels = report.proved;
+  for (size_t i = 0; i < report.kernels.size(); ++i) {
+    auto proof = std::make_unique<proto::KernelProofT>();
+    proof->kernel = fused.kernels[i].name;
+    proof->rows = static_cast<uint64_t>(report.kernels[i].rows);
+    proof->rows_run = static_cast<uint64_t>(report.kernels[i].rows_run);
+    proof->skipped = report.kernels[i].skipped;
+    plan.provenance->proofs.push_back(std::move(proof));
+  }
+  if (runner == nullptr) return ProveMeaning(graph, lowered, options, tried, nodes, {}, plan);
+  for (const Object& object : objects) TRY(runner->Add(object));
+  return ProveMeaning(graph, lowered, options, tried, nodes, LaunchBy(*runner, fused, objects), plan);
+}
+
 }  // namespace
 
 Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
@@ -76,12 +151,13 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   artifact.seconds_passes = lowered.seconds_passes;
   artifact.seconds_fusion = lowered.seconds_fusion;
 
-  const Stopwatch codegen;
   const proto::RecipeT recipe = options.recipe ? *options.recipe : proto::RecipeT();
   KernelChoices choices = CopyOf(lowered.by_library);
   const std::vector<loop::Schedule> schedules = ChosenSchedules(target, fused.kernels, recipe.choices, choices);
-  TRY_ASSIGN(const std::vector<Object> objects, EmitAll(target, fused.kernels, schedules, options.threads));
-  artifact.seconds_codegen = codegen.Seconds();
+  const TriedSizes tried = options.prove ? SizesToTry(graph, lowered.conditions) : TriedSizes();
+  FusionProof fusion;
+  TRY_ASSIGN(const std::vector<Object> objects,
+             EmitAndProveFusion(lowered, options, schedules, tried, fusion, artifact));
 
   const Stopwatch link;
   Buffer code;
@@ -107,33 +183,11 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
     said.why = use.why;
   }
   if (!objects.empty()) plan.provenance->features = FeaturesOf(options.target, objects);
-  // Loading takes time that nobody has who asks for no proof.
-  const bool is_proved = options.prove && !objects.empty();
-  const auto load = [&] { return is_proved ? target.Load(objects) : Result<std::unique_ptr<Runner>>(nullptr); };
-  if (const Result<std::unique_ptr<Runner>> runner = load(); runner && *runner != nullptr) {
+  if (options.prove) {
     const Stopwatch proof;
-    const uint64_t proof_ms = options.prove_ms_max + fused.specials.size() * kProofOfSpecial_ms;
-    TRY_ASSIGN(const ProofReport report,
-               ProveKernels(**runner, fused, objects, proof_ms * kWorkInMillisecond, options.threads));
-    plan.provenance->proof_seed = report.seed;
-    plan.provenance->proof_kernels = report.proved;
-    for (size_t i = 0; i < report.kernels.size(); ++i) {
-      auto proof = std::make_unique<proto::KernelProofT>();
-      proof->kernel = fused.kernels[i].name;
-      proof->rows = static_cast<uint64_t>(report.kernels[i].rows);
-      proof->rows_run = static_cast<uint64_t>(report.kernels[i].rows_run);
-      proof->skipped = report.kernels[i].skipped;
-      plan.provenance->proofs.push_back(std::move(proof));
-    }
+    TRY(Prove(graph, lowered, options, tried, objects, nodes, plan));
+    NoteProof(fusion, *plan.provenance);
     artifact.seconds_proof += proof.Seconds();
-    const Stopwatch meaning;
-    for (const Object& object : objects) TRY((*runner)->Add(object));
-    TRY(ProveMeaning(graph, lowered, options, nodes, LaunchBy(**runner, fused, objects), plan));
-    artifact.seconds_proof += meaning.Seconds();
-  } else if (options.prove) {
-    const Stopwatch meaning;
-    TRY(ProveMeaning(graph, lowered, options, nodes, {}, plan));
-    artifact.seconds_proof += meaning.Seconds();
   }
   const Buffer manifest = ManifestBytes(plan);
   const Buffer constants = ConstantsOf(lowered.graph, plan);

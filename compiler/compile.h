@@ -19,7 +19,9 @@ struct CompileOptions {
   std::vector<std::string> disabled_passes;
   std::string dump_dir;         ///< Empty = no dumps.
   unsigned threads = 0;         ///< Code generation threads; 0 = one for each core.
-  bool prove = true;            ///< Run each distinct kernel against the interpreter.
+  /// Each distinct kernel is run against the interpreter, and the plan against the graph. A kernel whose code this
+  /// machine cannot run says so in the artifact.
+  bool prove = true;
   /// The plan is held against the captured graph whatever that takes; else at small sizes of graphs that are not large.
   bool prove_all = false;
   unsigned prove_ms_max = 50;  ///< Time box of the proof, more by what kernels of single gears take.

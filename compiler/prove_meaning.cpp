@@ -9,9 +9,7 @@
 #include <vector>
 
 #include "compiler/passes/pipeline.h"
-#include "compiler/proof/prove_fusion.h"
 #include "compiler/proof/prove_graph.h"
-#include "compiler/proof/sizes.h"
 #include "compiler/prove.h"
 
 namespace ingot::compiler {
@@ -42,20 +40,8 @@ Status ApplyPatterns(Graph& graph) {
 }  // namespace
 
 Status ProveMeaning(const Graph& graph, const LoweredGraph& lowered, const CompileOptions& options,
-                    std::span<const NodeId> nodes, const LaunchKernel& launch, proto::ManifestT& plan) {
-  const TriedSizes tried = SizesToTry(graph, lowered.conditions);
-  std::vector<std::vector<int64_t>> sizes = tried.small;
-  sizes.insert(sizes.end(), tried.larger.begin(), tried.larger.end());
-  TRY_ASSIGN(const FusionProof fusion, ProveFusion(lowered.graph, lowered.fused, sizes,
-                                                   options.prove_ms_max * kWorkInMillisecond, options.threads));
-  for (const LaunchProof& launch : fusion.launches) {
-    auto proof = std::make_unique<proto::LaunchProofT>();
-    proof->kernel = launch.kernel;
-    proof->sizes = launch.sizes;
-    proof->elements = launch.elements;
-    proof->skipped = launch.skipped;
-    plan.provenance->launch_proofs.push_back(std::move(proof));
-  }
+                    const TriedSizes& tried, std::span<const NodeId> nodes, const LaunchKernel& launch,
+                    proto::ManifestT& plan) {
   std::optional<Graph> meant;
   if (!graph.patterns.empty()) TRY(ApplyPatterns(meant.emplace(graph)));
   const CompiledGraph compiled{.captured = meant ? *meant : graph,

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "compiler/ir/text.h"
@@ -32,6 +33,30 @@ std::unique_ptr<proto::GraphProofT> ProofOf(const std::string& text) {
   const auto file = proto::OpenArtifact(artifact->bytes);
   return std::unique_ptr<proto::GraphProofT>(
       proto::GetManifest(file->manifest.data())->provenance()->graph_proof()->UnPack());
+}
+
+TEST(ProveMeaning, CodeOfAnotherMachineSaysThatItWasNotRun) {
+  CompileOptions options;
+  options.target = *TargetSpec::Host();
+  if (std::ranges::binary_search(options.target.features, "amx_bf16")) GTEST_SKIP() << "this machine runs it";
+  options.prove_all = true;
+  options.target.level = "x86-64-v4";
+  for (const char* feature : {"amx_bf16", "amx_int8", "amx_tile"}) options.target.features.emplace_back(feature);
+  std::ranges::sort(options.target.features);
+  const auto artifact = Compile(ReadGraph(R"(graph @f(%x: bf16[16, 64], %w: bf16[64, 64]) {
+  %0 = aten.linear(%x, %w) : bf16[16, 64]
+  %1 = aten.relu(%0) : bf16[16, 64]
+  return %1
+})"),
+                                options);
+  ASSERT_TRUE(artifact) << artifact.error().ToText();
+  const auto file = proto::OpenArtifact(artifact->bytes);
+  const std::unique_ptr<proto::ProvenanceT> made(proto::GetManifest(file->manifest.data())->provenance()->UnPack());
+  ASSERT_EQ(made->proofs.size(), 1U);
+  EXPECT_THAT(made->proofs[0]->skipped, testing::HasSubstr("this machine"));
+  EXPECT_EQ(made->proof_kernels, 0U);
+  EXPECT_EQ(made->graph_proof->skipped, "");
+  EXPECT_GT(made->graph_proof->sizes, 0U);  // What the interpreter makes of it was compared all the same.
 }
 
 struct WholeGraph {

@@ -227,12 +227,14 @@ Evaluation::Bound& Evaluation::BoundOf(ExprId id) {
 }
 
 Scalar Evaluation::Given(const Cells& cells, DType dtype, int64_t number) const {
+  Place at{};
+  Unflatten(cells.sizes, number, at);
+  return GivenAt(cells, dtype, at);
+}
+
+Scalar Evaluation::GivenAt(const Cells& cells, DType dtype, const Place& place) const {
   int64_t at = cells.given->offset;
-  for (size_t k = cells.sizes.size(); k-- > 0;) {
-    const int64_t size = std::max<int64_t>(1, cells.sizes[k]);
-    at += number % size * cells.given->strides[k];
-    number /= size;
-  }
+  for (size_t k = 0; k < cells.sizes.size(); ++k) at += place[k] * cells.given->strides[k];
   const auto bytes = static_cast<int64_t>(guards::SizeOf(dtype));
   return loop::ReadElement(static_cast<const char*>(cells.given->data) + at * bytes, dtype);
 }
@@ -326,7 +328,9 @@ Scalar Evaluation::Eval(ExprId id, const Place& at) {
       for (size_t k = 0; k < e.sizes.size(); ++k) {
         if (at[k] < 0 || at[k] >= e.sizes[k]) return Fail(Code::kInvalid, "a place outside of what is read");
       }
-      return At(e.expr->value, Flatten(e.sizes, at));
+      const Cells& cells = CellsOf(e.expr->value);
+      return cells.given ? GivenAt(cells, graph_.type(e.expr->value).dtype, at)
+                         : At(e.expr->value, Flatten(e.sizes, at));
     }
     case ExprKind::kConst: {
       const bool is_float = guards::IsFloat(e.expr->dtype);

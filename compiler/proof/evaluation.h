@@ -91,6 +91,7 @@ class Evaluation {
   fusion::ExprId RootOf(ValueId value);
 
   loop::Scalar Given(const Cells& cells, DType dtype, int64_t number) const;
+  loop::Scalar GivenAt(const Cells& cells, DType dtype, const Place& place) const;
   loop::Scalar Compute(ValueId value, Cells& cells, int64_t number);
   loop::Scalar AfterWrite(ValueId value, Cells& cells, fusion::ExprId root, int64_t number);
   loop::Scalar Eval(fusion::ExprId id, const Place& at);

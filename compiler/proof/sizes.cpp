@@ -52,6 +52,12 @@ class Finder {
 
 }  // namespace
 
+std::vector<std::vector<int64_t>> TriedSizes::All() const {
+  std::vector<std::vector<int64_t>> all = small;
+  all.insert(all.end(), larger.begin(), larger.end());
+  return all;
+}
+
 TriedSizes SizesToTry(const Graph& graph, const guards::GuardSet& conditions) {
   TriedSizes tried;
   const size_t count = graph.symbols.size();

@@ -18,6 +18,9 @@ struct TriedSizes {
   /// Of the small ones those of which each symbol takes each: the mixed ones, where there are several symbols.
   std::vector<std::vector<int64_t>> apart;
   std::vector<std::vector<int64_t>> larger;
+
+  /// In the order of what matters.
+  std::vector<std::vector<int64_t>> All() const;
 };
 TriedSizes SizesToTry(const Graph& graph, const guards::GuardSet& conditions);
 

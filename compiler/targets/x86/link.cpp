@@ -25,7 +25,7 @@ namespace {
 /// An unnamed file in memory that lld can open by path.
 class MemoryFile {
  public:
-  explicit MemoryFile(proto::UniqueFd fd) : fd_(std::move(fd)) {}
+  explicit MemoryFile(UniqueFd fd) : fd_(std::move(fd)) {}
   std::string path() const { return "/proc/self/fd/" + std::to_string(fd_.get()); }
 
   Status Write(Bytes bytes) const {
@@ -42,7 +42,7 @@ class MemoryFile {
   static Error Fail(const char* what) {
     return Error(Code::kExhausted, std::string(what) + " a file in memory: " + strerror(errno));
   }
-  proto::UniqueFd fd_;
+  UniqueFd fd_;
 };
 
 /// Collects what lld writes. lld replaces a regular output file by a new one beside it, which
@@ -190,7 +190,7 @@ Result<Buffer> LinkShared(std::span<const Object> objects) {
   TRY_ASSIGN(const std::vector<Input> inputs, InputsOf(objects));
   for (const Input& input : inputs) {
     TRY(CheckInput(input));
-    TRY_ASSIGN(proto::UniqueFd file, proto::MakeMemoryFile("ingot-object"));
+    TRY_ASSIGN(UniqueFd file, proto::MakeMemoryFile("ingot-object"));
     files.emplace_back(std::move(file));
     TRY(files.back().Write(input.bytes));
     arguments.push_back(files.back().path());
