@@ -18,26 +18,6 @@
 namespace ingot {
 namespace {
 
-/// A descriptor that closes itself.
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() { Close(); }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  /// Reports what close() says: on some file systems that is where a full disk shows.
-  int Close() {
-    const int closed = fd_ >= 0 ? ::close(fd_) : 0;
-    fd_ = -1;
-    return closed;
-  }
-
- private:
-  int fd_;
-};
-
 Status WriteAll(int fd, Bytes bytes, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
@@ -51,18 +31,18 @@ Status WriteAll(int fd, Bytes bytes, const std::string& path) {
 Status SyncDirectoryOf(const std::string& path) {
   std::string parent = std::filesystem::path(path).parent_path().string();
   if (parent.empty()) parent = ".";
-  const Fd dir(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd dir(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!dir) return ErrorFromErrno(errno, "open " + parent);
   if (::fsync(dir.get()) != 0) return ErrorFromErrno(errno, "sync " + parent);
   return {};
 }
 
 Status WriteSynced(const std::string& path, Bytes bytes) {
-  Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd) return ErrorFromErrno(errno, "create " + path);
   TRY(WriteAll(fd.get(), bytes, path));
   if (::fsync(fd.get()) != 0) return ErrorFromErrno(errno, "sync " + path);
-  if (fd.Close() != 0) return ErrorFromErrno(errno, "close " + path);
+  if (fd.Reset() != 0) return ErrorFromErrno(errno, "close " + path);
   return {};
 }
 
@@ -94,8 +74,7 @@ bool IsNetworkMagic(uint32_t magic) {
 class PosixFilesystem final : public Filesystem {
  public:
   Result<Buffer> Read(const std::string& path, uint64_t bytes_max) override {
-    TRY_ASSIGN(const int opened, OpenRegular(path));
-    const Fd fd(opened);
+    TRY_ASSIGN(const UniqueFd fd, OpenRegular(path));
     Buffer all;
     uint8_t block[64 << 10];
     while (true) {
@@ -232,17 +211,14 @@ class PosixFilesystem final : public Filesystem {
 
 }  // namespace
 
-Result<int> OpenRegular(const std::string& path) {
+Result<UniqueFd> OpenRegular(const std::string& path) {
   // Without O_NONBLOCK the call itself waits for a pipe's other end.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (fd < 0) return ErrorFromErrno(errno, "open " + path);
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (!fd) return ErrorFromErrno(errno, "open " + path);
   struct stat found{};
-  const int asked = ::fstat(fd, &found);
-  if (asked == 0 && S_ISREG(found.st_mode)) return fd;
-  Error why = asked != 0 ? ErrorFromErrno(errno, "stat " + path)
-                         : Error(Code::kInvalid, fmt::format("{} is {}, no file", path, KindOf(found.st_mode)));
-  ::close(fd);
-  return why;
+  if (::fstat(fd.get(), &found) != 0) return ErrorFromErrno(errno, "stat " + path);
+  if (S_ISREG(found.st_mode)) return fd;
+  return Error(Code::kInvalid, fmt::format("{} is {}, no file", path, KindOf(found.st_mode)));
 }
 
 Error ErrorFromErrno(int number, const std::string& what) {

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "base/unique_fd.h"
 
 namespace ingot {
 
@@ -49,9 +50,9 @@ class Filesystem {
 /// The machine's disk; lives for ever.
 Filesystem& RealFilesystem();
 
-/// A descriptor of a file that is open to be read; closing it is the caller's. kInvalid: a folder, a pipe, a device or
-/// a socket, which may keep who reads it waiting for ever. Nothing is waited for.
-Result<int> OpenRegular(const std::string& path);
+/// A file that is open to be read. kInvalid: a folder, a pipe, a device or a socket, which may keep who reads it
+/// waiting for ever. Nothing is waited for.
+Result<UniqueFd> OpenRegular(const std::string& path);
 
 /// The Error for a failed system call: "rename /a/b: No space left on device".
 Error ErrorFromErrno(int number, const std::string& what);

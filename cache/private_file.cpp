@@ -15,8 +15,8 @@
 namespace ingot::cache {
 namespace {
 
-Result<proto::UniqueFd> OpenPrivate(const std::string& path, std::string_view what) {
-  proto::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+Result<UniqueFd> OpenPrivate(const std::string& path, std::string_view what) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return ErrorFromErrno(errno, fmt::format("open {} {}", what, path));
   struct stat found{};
   if (::fstat(fd.get(), &found) != 0) return ErrorFromErrno(errno, "stat " + path);
@@ -41,7 +41,7 @@ Status CheckPrivateFile(const std::string& path, std::string_view what) {
 }
 
 Result<std::string> ReadPrivateFile(const std::string& path, std::string_view what, size_t bytes_max) {
-  TRY_ASSIGN(const proto::UniqueFd fd, OpenPrivate(path, what));
+  TRY_ASSIGN(const UniqueFd fd, OpenPrivate(path, what));
   std::string text;
   while (text.size() <= bytes_max) {
     const size_t have = text.size();

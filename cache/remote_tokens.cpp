@@ -167,7 +167,7 @@ Status EditTokens(const std::string& path, const std::function<Status(std::vecto
   const std::string real = std::filesystem::absolute(path).string();
   TRY(RealFilesystem().MakeDirs(std::filesystem::path(real).parent_path().string()));
   while (true) {
-    const proto::UniqueFd fd(::open(real.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600));
+    const UniqueFd fd(::open(real.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600));
     if (!fd) return ErrorFromErrno(errno, "open " + real);
     while (::flock(fd.get(), LOCK_EX) != 0) {
       if (errno != EINTR) return ErrorFromErrno(errno, "lock " + real);
@@ -193,7 +193,7 @@ Result<std::string> ReadTokenFile(const std::string& path) {
 }
 
 Status WriteTokenFile(const std::string& path, const std::string& secret) {
-  const proto::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd && errno == EEXIST) {
     return Error(Code::kInvalid, fmt::format("{} exists: a token is not written over another", path));
   }

@@ -20,7 +20,7 @@ constexpr char kName[] = "ingot-artifact";
 }  // namespace
 
 Result<SealedWriter> SealedWriter::Make() {
-  TRY_ASSIGN(proto::UniqueFd fd, proto::MakeMemory(kName, 0));
+  TRY_ASSIGN(UniqueFd fd, proto::MakeMemory(kName, 0));
   return SealedWriter(std::move(fd));
 }
 
@@ -36,7 +36,7 @@ Result<SealedRef> SealedWriter::Seal() && {
 }
 
 Result<SealedRoom> SealedRoom::Make(uint64_t bytes) {
-  TRY_ASSIGN(proto::UniqueFd fd, proto::MakeMemory(kName, bytes));
+  TRY_ASSIGN(UniqueFd fd, proto::MakeMemory(kName, bytes));
   if (bytes == 0) return SealedRoom(std::move(fd), nullptr, 0);
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (at == MAP_FAILED) return Error(Code::kExhausted, fmt::format("map {} bytes: {}", bytes, std::strerror(errno)));
@@ -70,7 +70,7 @@ Result<SealedRef> SealedFile::Copy(Bytes bytes) {
   return std::move(writer).Seal();
 }
 
-Result<SealedRef> SealedFile::Adopt(proto::UniqueFd fd, uint64_t bytes) {
+Result<SealedRef> SealedFile::Adopt(UniqueFd fd, uint64_t bytes) {
   TRY(proto::CheckSealed(fd.get()));
   struct stat facts;
   if (fstat(fd.get(), &facts) != 0 || static_cast<uint64_t>(facts.st_size) != bytes || bytes == 0) {

@@ -17,7 +17,7 @@ class SealedFile {
  public:
   static Result<std::shared_ptr<const SealedFile>> Copy(Bytes bytes);
   /// Takes a sealed memory file of somebody else. kCorrupt: it has another size; kIncompatible: it is not sealed.
-  static Result<std::shared_ptr<const SealedFile>> Adopt(proto::UniqueFd fd, uint64_t bytes);
+  static Result<std::shared_ptr<const SealedFile>> Adopt(UniqueFd fd, uint64_t bytes);
   ~SealedFile();
   SealedFile(const SealedFile&) = delete;
   SealedFile& operator=(const SealedFile&) = delete;
@@ -31,9 +31,9 @@ class SealedFile {
  private:
   friend class SealedRoom;
   friend class SealedWriter;
-  SealedFile(proto::UniqueFd fd, uint64_t size) : fd_(std::move(fd)), size_(size) {}
+  SealedFile(UniqueFd fd, uint64_t size) : fd_(std::move(fd)), size_(size) {}
 
-  const proto::UniqueFd fd_;
+  const UniqueFd fd_;
   mutable std::atomic<void*> at_{nullptr};
   const uint64_t size_;
 };
@@ -49,9 +49,9 @@ class SealedWriter {
   Result<SealedRef> Seal() &&;
 
  private:
-  explicit SealedWriter(proto::UniqueFd fd) : fd_(std::move(fd)) {}
+  explicit SealedWriter(UniqueFd fd) : fd_(std::move(fd)) {}
 
-  proto::UniqueFd fd_;
+  UniqueFd fd_;
   uint64_t size_ = 0;
 };
 
@@ -69,9 +69,9 @@ class SealedRoom {
   Result<SealedRef> Seal() &&;
 
  private:
-  SealedRoom(proto::UniqueFd fd, void* at, uint64_t size) : fd_(std::move(fd)), at_(at), size_(size) {}
+  SealedRoom(UniqueFd fd, void* at, uint64_t size) : fd_(std::move(fd)), at_(at), size_(size) {}
 
-  proto::UniqueFd fd_;
+  UniqueFd fd_;
   void* at_;
   uint64_t size_;
 };

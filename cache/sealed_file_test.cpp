@@ -82,12 +82,12 @@ TEST(SealedFile, CopiesAndAdopts) {
     const Result<SealedRef> copy = SealedFile::Copy(bytes);
     ASSERT_TRUE(copy) << copy.error().ToText();
     ExpectSealed(**copy, bytes);
-    const Result<SealedRef> adopted = SealedFile::Adopt(proto::UniqueFd(dup((*copy)->fd())), size);
+    const Result<SealedRef> adopted = SealedFile::Adopt(UniqueFd(dup((*copy)->fd())), size);
     EXPECT_EQ(adopted.has_value(), size != 0);
     if (adopted) ExpectSealed(**adopted, bytes);
-    EXPECT_FALSE(SealedFile::Adopt(proto::UniqueFd(dup((*copy)->fd())), size + 1));
+    EXPECT_FALSE(SealedFile::Adopt(UniqueFd(dup((*copy)->fd())), size + 1));
   }
-  EXPECT_FALSE(SealedFile::Adopt(proto::UniqueFd(memfd_create("open", MFD_CLOEXEC | MFD_ALLOW_SEALING)), 1));
+  EXPECT_FALSE(SealedFile::Adopt(UniqueFd(memfd_create("open", MFD_CLOEXEC | MFD_ALLOW_SEALING)), 1));
 }
 
 TEST(SealedFile, IsMappedOnceItIsReadAndNoLongerThanItLives) {

@@ -123,7 +123,7 @@ Result<SigningKey> SigningKey::FromSeed(Bytes seed, std::string name) {
 }
 
 Result<SigningKey> SigningKey::Load(const std::string& path) {
-  const proto::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return ErrorFromErrno(errno, "open private key " + path);
   struct stat found{};
   if (::fstat(fd.get(), &found) != 0) return ErrorFromErrno(errno, "stat " + path);
@@ -179,7 +179,7 @@ Status SigningKey::Save(const std::string& path) const {
 
   // Under its name only once it is whole, and never over another key: link() does not replace.
   const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
-  const proto::UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd) return ErrorFromErrno(errno, "create " + temporary);
   Status saved;
   if (::fchmod(fd.get(), 0600) != 0) saved = ErrorFromErrno(errno, "chmod " + temporary);

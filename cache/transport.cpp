@@ -232,7 +232,7 @@ Result<std::shared_ptr<TlsServer>> MakeTlsServer(const TlsServerFiles& files) {
   return server;
 }
 
-Result<std::shared_ptr<Transport>> MakeAccepted(const asio::any_io_executor& executor, proto::UniqueFd socket,
+Result<std::shared_ptr<Transport>> MakeAccepted(const asio::any_io_executor& executor, UniqueFd socket,
                                                 std::shared_ptr<TlsServer> tls) {
   Tune(socket.get());
   sockaddr_storage own{};

@@ -56,7 +56,7 @@ struct TlsServer;
 /// kInvalid, kUnavailable: a file cannot be used, or its key is open to others.
 Result<std::shared_ptr<TlsServer>> MakeTlsServer(const TlsServerFiles& files);
 /// A connection that was accepted: Connect() is the handshake alone. Without `tls` it is plain TCP.
-Result<std::shared_ptr<Transport>> MakeAccepted(const boost::asio::any_io_executor& executor, proto::UniqueFd socket,
+Result<std::shared_ptr<Transport>> MakeAccepted(const boost::asio::any_io_executor& executor, UniqueFd socket,
                                                 std::shared_ptr<TlsServer> tls);
 
 }  // namespace ingot::cache

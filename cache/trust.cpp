@@ -90,7 +90,7 @@ Result<std::string> TrustDirectory() {
 Result<std::string> ReadTrustText(const std::string& path) {
   TRY_ASSIGN(const std::string real, Resolve(path));
   TRY(CheckDirectoryOf(real));
-  const proto::UniqueFd fd(::open(real.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const UniqueFd fd(::open(real.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return ErrorFromErrno(errno, "open " + real);
   return ReadAll(fd.get(), real);
 }
@@ -102,7 +102,7 @@ Status EditTrustText(const std::string& path, const std::function<Result<std::st
     const Result<std::string> there = Resolve(given);
     if (!there && there.error().code() != Code::kNotFound) return there.error();
     const std::string real = there ? *there : given;
-    const proto::UniqueFd fd(::open(real.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600));
+    const UniqueFd fd(::open(real.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600));
     if (!fd) return ErrorFromErrno(errno, "open " + real);
     while (::flock(fd.get(), LOCK_EX) != 0) {
       if (errno != EINTR) return ErrorFromErrno(errno, "lock " + real);

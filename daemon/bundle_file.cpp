@@ -113,7 +113,7 @@ std::string BundleMember::Path() const { return std::string(kFolders[static_cast
 Result<BundleWriter> BundleWriter::Create(std::string path, const BundleLimits& limits) {
   std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
   unlink(temporary.c_str());
-  proto::UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd) return ErrorFromErrno(errno, "create " + temporary);
   BundleWriter writer(std::move(path), std::move(temporary), std::move(fd), limits);
   TRY(writer.AddFile(std::string(kFirstName), AsBytes(kFirstText)));
@@ -360,7 +360,7 @@ Status BundleReader::CheckEnd(uint64_t at) const {
 }
 
 Result<BundleReader> BundleReader::Open(const std::string& path, const BundleLimits& limits, const Progress& progress) {
-  proto::UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return ErrorFromErrno(errno, "open " + path);
   struct stat found{};
   if (fstat(fd.get(), &found) != 0) return ErrorFromErrno(errno, "stat " + path);

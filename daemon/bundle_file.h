@@ -58,14 +58,14 @@ class BundleWriter {
   size_t members() const { return members_.size(); }
 
  private:
-  BundleWriter(std::string path, std::string temporary, proto::UniqueFd fd, const BundleLimits& limits)
+  BundleWriter(std::string path, std::string temporary, UniqueFd fd, const BundleLimits& limits)
       : path_(std::move(path)), temporary_(std::move(temporary)), fd_(std::move(fd)), limits_(limits) {}
   Status AddFile(const std::string& name, Bytes bytes);
   Status Write(Bytes bytes);
 
   std::string path_;
   std::string temporary_;  ///< Empty once it has its name, or has been moved from.
-  proto::UniqueFd fd_;
+  UniqueFd fd_;
   BundleLimits limits_;
   uint64_t at_ = 0;
   std::vector<BundleMember> members_;
@@ -92,7 +92,7 @@ class BundleReader {
   Status Read(const BundleMember& member, uint8_t* into) const;
 
  private:
-  BundleReader(std::string path, proto::UniqueFd fd, uint64_t size)
+  BundleReader(std::string path, UniqueFd fd, uint64_t size)
       : path_(std::move(path)), fd_(std::move(fd)), size_(size) {}
   struct Header;
   Status ReadAt(uint64_t at, uint8_t* into, uint64_t bytes) const;
@@ -103,7 +103,7 @@ class BundleReader {
   Status CheckEnd(uint64_t at) const;
 
   std::string path_;
-  proto::UniqueFd fd_;
+  UniqueFd fd_;
   uint64_t size_ = 0;
   std::string first_;  ///< What its first member says: its version.
   std::vector<BundleMember> entries_, graphs_;

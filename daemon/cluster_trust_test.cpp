@@ -51,7 +51,7 @@ TEST_F(ClusterTest, SurvivesEveryDamageOfSharedRecords) {
     ASSERT_TRUE(answer) << answer.error().ToText();
     ++tried;
     found += answer->reply.found;
-    for (const proto::UniqueFd& file : answer->files) {
+    for (const UniqueFd& file : answer->files) {
       char text[64] = {};
       ASSERT_GT(pread(file.get(), text, sizeof text - 1, 0), 0);
       EXPECT_STREQ(text, "artifact of graph f 4");

@@ -41,9 +41,9 @@ std::string Outcome(long result) { return result >= 0 ? "ok" : strerrorname_np(e
 }
 
 /// A memory file of the bytes, sealed or not.
-proto::UniqueFd FileOf(const std::string& bytes, bool sealed) {
+UniqueFd FileOf(const std::string& bytes, bool sealed) {
   if (sealed) return proto::MakeSealedMemory("fake", AsBytes(bytes)).value();
-  proto::UniqueFd file = proto::MakeMemoryFile("fake").value();
+  UniqueFd file = proto::MakeMemoryFile("fake").value();
   if (write(file.get(), bytes.data(), bytes.size()) < 0) std::abort();
   return file;
 }
@@ -55,7 +55,7 @@ void Send(const std::string& bytes, uint64_t announced, const Digest& digest, bo
   done.artifact_bytes = announced;
   done.artifact_low = digest.low;
   done.artifact_high = digest.high;
-  const proto::UniqueFd file = FileOf(bytes, sealed);
+  const UniqueFd file = FileOf(bytes, sealed);
   Ignore(proto::SendFrame(daemon_socket, {.type = static_cast<uint16_t>(type), .request = jobs},
                           proto::PackMessage<proto::WorkerDone>(done), proto::Deadline::AfterS(60),
                           std::vector<int>(files, file.get())),
@@ -124,15 +124,15 @@ std::string Fork() {
 
 /// What lld does with its inputs and its output.
 std::string MemoryByName() {
-  const proto::UniqueFd file = FileOf("bytes", false);
+  const UniqueFd file = FileOf("bytes", false);
   const std::string name = "/proc/self/fd/" + std::to_string(file.get());
-  const proto::UniqueFd again(open(name.c_str(), O_RDWR | O_CLOEXEC));
+  const UniqueFd again(open(name.c_str(), O_RDWR | O_CLOEXEC));
   if (!again) return Outcome(-1);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Outcome(-1);
-  const proto::UniqueFd reader(ends[0]), writer(ends[1]);
+  const UniqueFd reader(ends[0]), writer(ends[1]);
   const std::string end = "/proc/self/fd/" + std::to_string(ends[1]);
-  return Outcome(proto::UniqueFd(open(end.c_str(), O_WRONLY | O_CLOEXEC)).get());
+  return Outcome(UniqueFd(open(end.c_str(), O_WRONLY | O_CLOEXEC)).get());
 }
 
 std::string Thread() {
@@ -163,16 +163,15 @@ const std::map<std::string, std::function<std::string()>> kAttempts = {
        uint64_t base = 0;
        return Outcome(syscall(SYS_arch_prctl, 0x1003 /* ARCH_GET_FS */, &base));
      }},
-    {"socket", [] { return Outcome(proto::UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)).get()); }},
+    {"socket", [] { return Outcome(UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)).get()); }},
     {"exec", Exec},
     {"fork", Fork},
     {"kill", [] { return Outcome(kill(getppid(), SIGTERM)); }},
     {"ptrace", [] { return Outcome(ptrace(PTRACE_ATTACH, getppid(), 0, 0)); }},
-    {"read", [] { return Outcome(proto::UniqueFd(open("/etc/passwd", O_RDONLY | O_CLOEXEC)).get()); }},
-    {"facts", [] { return Outcome(proto::UniqueFd(open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC)).get()); }},
-    {"list", [] { return Outcome(proto::UniqueFd(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)).get()); }},
-    {"write",
-     [] { return Outcome(proto::UniqueFd(open("/tmp/ingot-fake", O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).get()); }},
+    {"read", [] { return Outcome(UniqueFd(open("/etc/passwd", O_RDONLY | O_CLOEXEC)).get()); }},
+    {"facts", [] { return Outcome(UniqueFd(open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC)).get()); }},
+    {"list", [] { return Outcome(UniqueFd(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)).get()); }},
+    {"write", [] { return Outcome(UniqueFd(open("/tmp/ingot-fake", O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).get()); }},
     {"remove", [] { return Outcome(unlink("/tmp/ingot-fake")); }},
     {"memory", MemoryByName},
     {"thread", Thread},

@@ -20,14 +20,14 @@ namespace {
 using nlohmann::json;
 using proto::Outcome;
 
-Bytes BytesOf(const proto::UniqueFd& file, Buffer& into) {
+Bytes BytesOf(const UniqueFd& file, Buffer& into) {
   into.resize(static_cast<size_t>(lseek(file.get(), 0, SEEK_END)));
   EXPECT_EQ(pread(file.get(), into.data(), into.size(), 0), static_cast<ssize_t>(into.size()));
   return into;
 }
 
 /// Layouts that the recipe of an artifact has.
-size_t LayoutsOf(const proto::UniqueFd& file) {
+size_t LayoutsOf(const UniqueFd& file) {
   Buffer bytes;
   const auto recipe = RecipeOf(BytesOf(file, bytes));
   EXPECT_TRUE(recipe) << recipe.error().ToText();

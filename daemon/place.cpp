@@ -29,7 +29,7 @@ std::optional<std::string> CannotReach(const std::string& path) {
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) return "its name is too long";
   std::memcpy(address.sun_path, path.data(), path.size());
-  const proto::UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const auto* to = reinterpret_cast<const sockaddr*>(&address);
   // EAGAIN: somebody is there and has more connections than he can accept.
   if (!socket || connect(socket.get(), to, sizeof address) == 0 || errno == EAGAIN) return std::nullopt;

@@ -345,7 +345,7 @@ TEST_F(ProcessTest, ClosesWhatWasOpenInItsStarterInTheForegroundToo) {
   }
   ASSERT_TRUE(connection);
   EXPECT_EQ(connection->daemon_pid(), static_cast<uint32_t>(child));
-  const proto::UniqueFd again(open(held.c_str(), O_RDWR | O_CLOEXEC));
+  const UniqueFd again(open(held.c_str(), O_RDWR | O_CLOEXEC));
   EXPECT_EQ(flock(again.get(), LOCK_EX | LOCK_NB), 0);
   Ignore(connection->Query("stop"), "it may end before it answers");
   EXPECT_EQ(waitpid(child, nullptr, 0), child);
@@ -386,7 +386,7 @@ TEST_F(ProcessTest, TakesNothingOfItsStarterAlong) {
     std::error_code gone;
     EXPECT_NE(std::filesystem::read_symlink(entry.path(), gone).string(), held) << entry.path();
   }
-  const proto::UniqueFd again(open(held.c_str(), O_RDWR | O_CLOEXEC));
+  const UniqueFd again(open(held.c_str(), O_RDWR | O_CLOEXEC));
   EXPECT_EQ(flock(again.get(), LOCK_EX | LOCK_NB), 0);
   cpu_set_t theirs;
   ASSERT_EQ(sched_getaffinity(static_cast<pid_t>(connection->daemon_pid()), sizeof theirs, &theirs), 0);
@@ -518,7 +518,7 @@ TEST_F(ProcessTest, SaysThatADaemonStandsStill) {
 TEST(ChannelTest, WaitsForNobodyWhoTakesNoConnection) {
   const TestDir dir;
   const std::string path = dir.path() + "/s";
-  const proto::UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());

@@ -91,7 +91,7 @@ TEST_F(RecordTest, SurvivesEveryDamageOfAnEntry) {
     ASSERT_TRUE(answer) << answer.error().ToText();
     for (const auto& variant : answer->reply.variants) {
       ++found;
-      const proto::UniqueFd& file = answer->files.at(static_cast<size_t>(variant->descriptor));
+      const UniqueFd& file = answer->files.at(static_cast<size_t>(variant->descriptor));
       const std::string bytes = ReadAll(file);
       EXPECT_EQ(DigestOf(bytes), (Digest{variant->artifact_low, variant->artifact_high}));
     }

@@ -50,7 +50,7 @@ struct Serve::State {
 
   Status Listen();
   asio::awaitable<void> Accept();
-  void Welcome(proto::UniqueFd socket);
+  void Welcome(UniqueFd socket);
   bool MakeRoom(const std::string& peer);
 
   const Config& config;
@@ -122,7 +122,7 @@ asio::awaitable<void> Serve::State::Accept() {
     // Whoever is idle gives its descriptor.
     if (reason == EMFILE || reason == ENFILE) MakeRoom("");
   };
-  std::function<void(proto::UniqueFd)> welcome = [this](proto::UniqueFd fd) { Welcome(std::move(fd)); };
+  std::function<void(UniqueFd)> welcome = [this](UniqueFd fd) { Welcome(std::move(fd)); };
   co_await AcceptAll(acceptor, kAcceptPause, std::move(welcome), std::move(refused));
 }
 
@@ -159,7 +159,7 @@ bool Serve::State::MakeRoom(const std::string& peer) {
   return end(idle, "another needs its place (serve_sessions_max)");
 }
 
-void Serve::State::Welcome(proto::UniqueFd socket) {
+void Serve::State::Welcome(UniqueFd socket) {
   sockaddr_storage other{};
   socklen_t size = sizeof other;
   if (getpeername(socket.get(), reinterpret_cast<sockaddr*>(&other), &size) != 0) return;

@@ -134,7 +134,7 @@ class Raw {
   int fd() const { return fd_.get(); }
 
  private:
-  proto::UniqueFd fd_;
+  UniqueFd fd_;
 };
 
 Buffer GetRequest() {
@@ -339,7 +339,7 @@ TEST_F(ServeTest, AnotherVersionIsAClearError) {
   proto::RemoteWelcomeT welcome;
   welcome.version = 9;
   const Buffer body = proto::PackMessage<proto::RemoteWelcome>(welcome);
-  const proto::UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -348,7 +348,7 @@ TEST_F(ServeTest, AnotherVersionIsAClearError) {
   ASSERT_EQ(::listen(listener.get(), 8), 0);
   ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
   std::thread server([&] {
-    const proto::UniqueFd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    const UniqueFd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     Ignore(proto::ReceiveFrame(fd.get(), proto::Deadline::AfterS(60)), "a hello");
     proto::FrameHeader header;
     header.type = static_cast<uint16_t>(RemoteType::Welcome);

@@ -79,7 +79,7 @@ struct Server::State {
   proto::HelloReplyT Hello() const;
   asio::awaitable<void> Accept();
   asio::awaitable<void> Serve(std::shared_ptr<Session> session);
-  void Welcome(proto::UniqueFd fd);
+  void Welcome(UniqueFd fd);
   bool AcceptOutOfDescriptors();
   Census Count(pid_t peer) const;
   void Displace(Session* session, const char* why);
@@ -115,7 +115,7 @@ struct Server::State {
   std::atomic<size_t> session_count{0};
   bool listening = false;
   /// Closed to accept a connection, and refuse it, when there is no other descriptor.
-  proto::UniqueFd spare{open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  UniqueFd spare{open("/dev/null", O_RDONLY | O_CLOEXEC)};
   ino_t socket_inode = 0;
 };
 
@@ -252,7 +252,7 @@ asio::awaitable<void> Server::State::Accept() {
     co_await acceptor.async_wait(Protocol::acceptor::wait_read, token);
     if (!acceptor.is_open()) break;
     // By hand: workers must not inherit it.
-    proto::UniqueFd fd(accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    UniqueFd fd(accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd) {
       Welcome(std::move(fd));
       continue;
@@ -276,14 +276,14 @@ bool Server::State::AcceptOutOfDescriptors() {
   if (!spare) return false;
   GlobalMetrics().Add(Counter::busy);
   spare.Reset();
-  if (const proto::UniqueFd fd{accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)}) {
+  if (const UniqueFd fd{accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)}) {
     Refuse(fd.get(), "there are no more descriptors");
   }
-  spare = proto::UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  spare = UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
   return static_cast<bool>(spare);
 }
 
-void Server::State::Welcome(proto::UniqueFd fd) {
+void Server::State::Welcome(UniqueFd fd) {
   ucred peer{};
   socklen_t size = sizeof peer;
   // The other side must be the same user: whoever talks to the daemon gets code that it runs.

@@ -43,7 +43,7 @@ class SessionTest : public WireTest {
     return channel;
   }
   /// The last frame before the daemon closes, as an error.
-  static Error LastWords(const proto::UniqueFd& socket) {
+  static Error LastWords(const UniqueFd& socket) {
     Error last(Code::kInternal, "not a word");
     while (true) {
       const Result<proto::Frame> frame = proto::ReceiveFrame(socket.get(), proto::Deadline::AfterS(60));
@@ -67,7 +67,7 @@ TEST_F(SessionTest, IdleConnectionsMakeRoom) {
     config.sessions_reserved = 0;
     config.peer_sessions_max = 0;
   });
-  std::vector<proto::UniqueFd> idle;
+  std::vector<UniqueFd> idle;
   for (int i = 0; i < 20; ++i) idle.push_back(Raw());
   const auto connection = Connect();
   ASSERT_TRUE(connection);
@@ -81,7 +81,7 @@ TEST_F(SessionTest, IdleConnectionsMakeRoom) {
 TEST_F(SessionTest, OneProcessHoldsSoManyConnections) {
   Restart([](Config& config) { config.peer_sessions_max = 4; });
   const auto used = Connect();
-  std::vector<proto::UniqueFd> idle;
+  std::vector<UniqueFd> idle;
   for (int i = 0; i < 10; ++i) {
     idle.push_back(Raw());
     ASSERT_TRUE(used->Query("status")) << "it is not the one that lay idle longest";
@@ -187,7 +187,7 @@ TEST_F(SessionTest, WhatAllLeaveUnreadIsBoundedAndOthersHaveTheirPart) {
   // Beside what the kernel holds for them the daemon may hold half of that, and what it has just read.
   constexpr size_t kTakenMax = 32u << 20;
   size_t taken = 0;
-  std::vector<proto::UniqueFd> sockets;
+  std::vector<UniqueFd> sockets;
   for (int i = 0; i < 4; ++i) {
     sockets.push_back(Raw());
     while (taken < kTakenMax) {
@@ -381,7 +381,7 @@ TEST_F(SessionTest, ServesTheGoodAmongTheBad) {
   ASSERT_TRUE(Connect()->Compile(MakeCompile("f", "graph f 4")));
   {
     // From the second on such a look-up is answered from memory, before the next is read: all may have one id.
-    const proto::UniqueFd socket = Raw();
+    const UniqueFd socket = Raw();
     const Buffer frame = LookupFrame();
     ASSERT_EQ(send(socket.get(), frame.data(), frame.size(), 0), static_cast<ssize_t>(frame.size()));
     ASSERT_TRUE(proto::ReceiveFrame(socket.get(), proto::Deadline::AfterS(60)));
@@ -395,7 +395,7 @@ TEST_F(SessionTest, ServesTheGoodAmongTheBad) {
     bad.emplace_back([&, t] {
       const Buffer frame = LookupFrame();
       while (!over) {
-        const proto::UniqueFd socket = Raw();
+        const UniqueFd socket = Raw();
         Buffer bytes = frame;
         if (t % 4 == 0) bytes.assign(4096, static_cast<uint8_t>(t));
         if (t % 4 == 1) bytes.resize(bytes.size() / 2);
@@ -412,7 +412,7 @@ TEST_F(SessionTest, ServesTheGoodAmongTheBad) {
   std::vector<std::thread> clients;
   for (int t = 0; t < kClients; ++t) {
     clients.emplace_back([&] {
-      const proto::UniqueFd socket = Raw();
+      const UniqueFd socket = Raw();
       const Buffer frame = LookupFrame();
       std::thread sender([&] {
         for (int i = 0; i < kRequests; ++i) {

@@ -29,8 +29,7 @@ Status ListenAt(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
 }
 
 boost::asio::awaitable<void> AcceptAll(tcp::acceptor& acceptor, std::chrono::milliseconds pause,
-                                       std::function<void(proto::UniqueFd)> accepted,
-                                       std::function<void(int)> refused) {
+                                       std::function<void(UniqueFd)> accepted, std::function<void(int)> refused) {
   boost::system::error_code error;
   auto token = boost::asio::redirect_error(boost::asio::use_awaitable, error);
   boost::asio::steady_timer timer(acceptor.get_executor());
@@ -38,7 +37,7 @@ boost::asio::awaitable<void> AcceptAll(tcp::acceptor& acceptor, std::chrono::mil
     co_await acceptor.async_wait(tcp::acceptor::wait_read, token);
     if (!acceptor.is_open()) break;
     // By hand: what Asio accepts is inherited.
-    proto::UniqueFd fd(accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    UniqueFd fd(accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     const int reason = errno;
     if (fd) {
       accepted(std::move(fd));

@@ -19,6 +19,6 @@ Status ListenAt(boost::asio::ip::tcp::acceptor& acceptor, const boost::asio::ip:
 /// accepted, `refused` is told the reason (errno), and it goes on after `pause`. All on the acceptor's executor, and
 /// the acceptor outlives it.
 boost::asio::awaitable<void> AcceptAll(boost::asio::ip::tcp::acceptor& acceptor, std::chrono::milliseconds pause,
-                                       std::function<void(proto::UniqueFd)> accepted, std::function<void(int)> refused);
+                                       std::function<void(UniqueFd)> accepted, std::function<void(int)> refused);
 
 }  // namespace ingot::daemon

@@ -37,7 +37,7 @@ class TestDir {
 };
 
 /// What a small file holds.
-inline std::string ReadAll(const proto::UniqueFd& file) {
+inline std::string ReadAll(const UniqueFd& file) {
   char text[256] = {};
   const ssize_t got = pread(file.get(), text, sizeof text, 0);
   return std::string(text, got < 0 ? 0 : static_cast<size_t>(got));

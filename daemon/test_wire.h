@@ -18,8 +18,8 @@ namespace ingot::daemon {
 class WireTest : public ServerTest {
  protected:
   /// A connection that sends what it likes.
-  proto::UniqueFd Raw() {
-    proto::UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  UniqueFd Raw() {
+    UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path().c_str());
@@ -27,7 +27,7 @@ class WireTest : public ServerTest {
     return socket;
   }
   /// Sends, closes the writing side and reads until the daemon has closed too.
-  static std::string SendAndDrain(const proto::UniqueFd& socket, Bytes bytes) {
+  static std::string SendAndDrain(const UniqueFd& socket, Bytes bytes) {
     // The daemon may close before it has read everything.
     const ssize_t sent = send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     (void)sent;

@@ -57,7 +57,7 @@ class Statm {
   }
 
  private:
-  const proto::UniqueFd fd_{open("/proc/self/statm", O_RDONLY | O_CLOEXEC)};
+  const UniqueFd fd_{open("/proc/self/statm", O_RDONLY | O_CLOEXEC)};
   const uint64_t page_bytes_ = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 };
 
@@ -92,7 +92,7 @@ Status SayTaken(int socket, uint32_t request) {
 
 Status Answer(int socket, uint32_t request, Result<WorkerOutput> output, const Statm& statm) {
   proto::WorkerDoneT done;
-  proto::UniqueFd file;
+  UniqueFd file;
   std::vector<int> descriptors;
   if (output) {
     auto sealed = proto::MakeSealedMemory("ingot-artifact", output->bytes);

@@ -217,8 +217,8 @@ TEST(WorkerPool, SaysWhyNoWorkerStarts) {
 TEST(WorkerPool, GivesAProcessItsOwnDescriptorsAndNoOther) {
   int pipe[2];
   ASSERT_EQ(pipe2(pipe, 0), 0);  // NOLINT: a library that forgets O_CLOEXEC
-  const proto::UniqueFd reader(pipe[0]), writer(pipe[1]);
-  const proto::UniqueFd high(fcntl(reader.get(), F_DUPFD, 700));  // NOLINT: as above
+  const UniqueFd reader(pipe[0]), writer(pipe[1]);
+  const UniqueFd high(fcntl(reader.get(), F_DUPFD, 700));  // NOLINT: as above
   ASSERT_TRUE(high);
   const Config config = SmallConfig();
   WorkerPool pool(config, INGOT_FAKE_WORKER);

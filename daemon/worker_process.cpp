@@ -142,8 +142,8 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::Spawn(const std::string& p
     return Error(Code::kExhausted, fmt::format("socket pair: {}", std::strerror(errno)));
   }
   std::unique_ptr<WorkerProcess> worker(new WorkerProcess(limits));
-  worker->socket_ = proto::UniqueFd(ends[0]);
-  const proto::UniqueFd child_end(ends[1]);
+  worker->socket_ = UniqueFd(ends[0]);
+  const UniqueFd child_end(ends[1]);
   TRY_ASSIGN(worker->pid_, SpawnProgram(program, child_end.get(), limits));
   return worker;
 }

@@ -64,7 +64,7 @@ class WorkerProcess {
 
   const WorkerLimits limits_;
   pid_t pid_ = -1;
-  proto::UniqueFd socket_;
+  UniqueFd socket_;
   CompilerFacts facts_;
   SandboxTroubles sandbox_;
   bool usable_ = true;

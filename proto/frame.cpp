@@ -92,19 +92,6 @@ Status ReadBody(int socket, Buffer& body, size_t size, std::vector<UniqueFd>& de
 
 }  // namespace
 
-UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
-  if (this != &other) {
-    Reset();
-    fd_ = other.Release();
-  }
-  return *this;
-}
-
-void UniqueFd::Reset() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
-}
-
 std::array<uint8_t, kFrameHeaderBytes> EncodeHeader(const FrameHeader& header) {
   std::array<uint8_t, kFrameHeaderBytes> out{};
   std::memcpy(out.data(), &kFrameMagic, 4);

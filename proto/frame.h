@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "proto/deadline.h"
 
 namespace ingot::proto {
@@ -29,27 +30,6 @@ struct FrameHeader {
 std::array<uint8_t, kFrameHeaderBytes> EncodeHeader(const FrameHeader& header);
 /// kCorrupt: magic; kIncompatible: version; kExhausted: length or descriptors over the limit.
 Result<FrameHeader> DecodeHeader(Bytes bytes);
-
-/// A file descriptor that closes itself.
-class UniqueFd {
- public:
-  UniqueFd() = default;
-  explicit UniqueFd(int fd) : fd_(fd) {}
-  UniqueFd(UniqueFd&& other) noexcept : fd_(other.Release()) {}
-  UniqueFd& operator=(UniqueFd&& other) noexcept;
-  ~UniqueFd() { Reset(); }
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  int Release() {
-    int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
-  void Reset();
-
- private:
-  int fd_ = -1;
-};
 
 /// One message with its descriptors.
 struct Frame {

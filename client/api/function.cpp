@@ -89,7 +89,7 @@ Result<Function> Function::Load(const Client& client, const std::string& key, co
   state->is_bare = true;
   std::vector<client::SizedProgram>& programs = state->function.structures.emplace_back().programs;
   for (const Listed& variant : listed) {
-    TRY_ASSIGN(proto::UniqueFd file, client.state_->connection->Fetch(variant.artifact, client.state_->deadline_ms));
+    TRY_ASSIGN(UniqueFd file, client.state_->connection->Fetch(variant.artifact, client.state_->deadline_ms));
     TRY_ASSIGN(Artifact artifact, client::LoadedArtifact::Open(std::move(file), variant.artifact));
     const proto::Manifest& manifest = artifact->manifest();
     if (manifest.name() != nullptr) state->function.name = manifest.name()->str();

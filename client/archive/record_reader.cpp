@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 #include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -86,8 +85,7 @@ RecordReader::~RecordReader() = default;
 
 Result<RecordReader> RecordReader::Open(const std::string& path) {
   // PyTorch opens it by its name, and would wait for a pipe.
-  TRY_ASSIGN(const int file, OpenRegular(path));
-  ::close(file);
+  TRY(OpenRegular(path));
   std::error_code failed;
   const uint64_t bytes = std::filesystem::file_size(path, failed);
   if (failed) return Error(Code::kNotFound, fmt::format("{}: {}", path, failed.message()));

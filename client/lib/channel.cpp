@@ -38,7 +38,7 @@ Result<std::shared_ptr<Channel>> Channel::Connect(const std::string& path, int m
     return Error(Code::kInvalid, fmt::format("socket path '{}' is too long", path));
   }
   std::memcpy(address.sun_path, path.data(), path.size());
-  proto::UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return Error(Code::kExhausted, fmt::format("socket: {}", std::strerror(errno)));
   // Of a daemon that stands still the queue of connections may be full. What is sent later never waits in the call.
   const timeval most{.tv_sec = ms_max / 1000, .tv_usec = ms_max % 1000 * 1000};

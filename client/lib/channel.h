@@ -24,7 +24,7 @@ class Channel {
   static constexpr int kConnectMsMax = 10'000;
   /// kUnavailable: nobody listens at `path`, or somebody of another user does; kTimeout: it takes no connection.
   static Result<std::shared_ptr<Channel>> Connect(const std::string& path, int ms_max = kConnectMsMax);
-  explicit Channel(proto::UniqueFd socket) : socket_(std::move(socket)) {}
+  explicit Channel(UniqueFd socket) : socket_(std::move(socket)) {}
 
   /// Sends and waits for the reply; `deadline_ms` < 0 waits for ever. An error reply of the daemon
   /// is returned as that error. kUnavailable: the daemon is gone; kTimeout: a late reply is
@@ -45,7 +45,7 @@ class Channel {
   void WaitForChange(proto::Deadline deadline) REQUIRES(mutex_);
   void Break(const Error& reason) REQUIRES(mutex_);
 
-  const proto::UniqueFd socket_;
+  const UniqueFd socket_;
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<uint32_t, Slot> waiting_ GUARDED_BY(mutex_);

@@ -221,7 +221,7 @@ Result<std::string> Connection::Query(const std::string& verb, const std::string
   return reply.json;
 }
 
-Result<proto::UniqueFd> Connection::Fetch(const Digest& digest, int deadline_ms) {
+Result<UniqueFd> Connection::Fetch(const Digest& digest, int deadline_ms) {
   proto::FetchT request;
   request.low = digest.low;
   request.high = digest.high;

@@ -34,11 +34,11 @@ struct ConnectionOptions {
 /// Answers with their files: variant i's artifact is `files[variants[i].descriptor]`.
 struct LookupAnswer {
   proto::LookupReplyT reply;
-  std::vector<proto::UniqueFd> files;
+  std::vector<UniqueFd> files;
 };
 struct CompileAnswer {
   proto::CompileReplyT reply;
-  proto::UniqueFd file;
+  UniqueFd file;
 };
 
 /// What this process says to the daemon of one store. Needs no torch.
@@ -58,7 +58,7 @@ class Connection {
   /// Arguments and answer are JSON (docs/cli.md).
   Result<std::string> Query(const std::string& verb, const std::string& json = "{}", int deadline_ms = -1);
   /// The artifact of that digest as a sealed memory file.
-  Result<proto::UniqueFd> Fetch(const Digest& digest, int deadline_ms = -1);
+  Result<UniqueFd> Fetch(const Digest& digest, int deadline_ms = -1);
 
   const proto::Endpoint& endpoint() const { return endpoint_; }
   /// Process id of the daemon last spoken to, and where it answers.

@@ -15,14 +15,14 @@
 
 namespace ingot::client {
 
-Result<std::shared_ptr<const LoadedArtifact>> LoadedArtifact::Open(proto::UniqueFd file, Digest expected) {
+Result<std::shared_ptr<const LoadedArtifact>> LoadedArtifact::Open(UniqueFd file, Digest expected) {
   std::shared_ptr<LoadedArtifact> artifact(new LoadedArtifact());
   TRY(artifact->Load(file.get(), expected));
   return std::shared_ptr<const LoadedArtifact>(std::move(artifact));
 }
 
 Result<std::shared_ptr<const LoadedArtifact>> LoadedArtifact::Open(Bytes bytes) {
-  TRY_ASSIGN(proto::UniqueFd file, proto::MakeSealedMemory("ingot-artifact", bytes));
+  TRY_ASSIGN(UniqueFd file, proto::MakeSealedMemory("ingot-artifact", bytes));
   return Open(std::move(file), DigestOf(bytes));
 }
 

@@ -21,7 +21,7 @@ namespace ingot::client {
 class LoadedArtifact {
  public:
   /// `file` is a sealed memory file (the daemon's reply). `expected` = digest of all bytes, checked.
-  static Result<std::shared_ptr<const LoadedArtifact>> Open(proto::UniqueFd file, Digest expected);
+  static Result<std::shared_ptr<const LoadedArtifact>> Open(UniqueFd file, Digest expected);
   /// From bytes (an exported file): copied into a sealed memory file first.
   static Result<std::shared_ptr<const LoadedArtifact>> Open(Bytes bytes);
   ~LoadedArtifact();
@@ -49,7 +49,7 @@ class LoadedArtifact {
   void* library_ = nullptr;
   /// Kept open: the loader takes libraries of one path for one library, and the path is that of
   /// this descriptor.
-  proto::UniqueFd code_;
+  UniqueFd code_;
 };
 
 }  // namespace ingot::client

@@ -194,7 +194,7 @@ TEST(LoadedArtifact, RejectsFlippedBitsInHeaderAndSections) {
 }
 
 TEST(LoadedArtifact, RefusesAFileThatItsOwnerCouldChange) {
-  proto::UniqueFd file(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  UniqueFd file(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(write(file.get(), Whole().data(), Whole().size()), static_cast<ssize_t>(Whole().size()));
   auto artifact = LoadedArtifact::Open(std::move(file), DigestOf(Bytes(Whole())));
   ASSERT_FALSE(artifact);

@@ -143,8 +143,8 @@ Status StartDaemon(const proto::Endpoint& endpoint, const std::string& program,
   if (pipe2(ends, O_CLOEXEC) != 0) {
     return Error(Code::kExhausted, fmt::format("pipe: {}", std::strerror(errno)));
   }
-  const proto::UniqueFd ours(ends[0]);
-  proto::UniqueFd theirs(ends[1]);
+  const UniqueFd ours(ends[0]);
+  UniqueFd theirs(ends[1]);
   std::vector<std::string> all = {"--detach",
                                   "--ready-fd",
                                   std::to_string(kReadyFd),

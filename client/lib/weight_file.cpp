@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -94,15 +93,13 @@ WeightFile::Mapping::~Mapping() {
 }
 
 Result<WeightFile> WeightFile::Open(const std::string& path) {
-  TRY_ASSIGN(const int fd, OpenRegular(path));
+  TRY_ASSIGN(const UniqueFd fd, OpenRegular(path));
   struct stat facts{};
   void* found = nullptr;
-  const bool known = fstat(fd, &facts) == 0;
+  const bool known = fstat(fd.get(), &facts) == 0;
   if (known && facts.st_size > 0)
-    found = mmap(nullptr, static_cast<size_t>(facts.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
-  const int why = errno;
-  close(fd);
-  if (!known || found == MAP_FAILED) return ErrorFromErrno(why, "map " + path);
+    found = mmap(nullptr, static_cast<size_t>(facts.st_size), PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (!known || found == MAP_FAILED) return ErrorFromErrno(errno, "map " + path);
   WeightFile file;
   file.mapping_ =
       std::make_shared<const Mapping>(static_cast<const uint8_t*>(found), static_cast<size_t>(facts.st_size));

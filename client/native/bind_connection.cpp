@@ -63,7 +63,7 @@ Record RecordOf(std::vector<std::unique_ptr<proto::DependencyT>> dependencies) {
   return Record(std::move(rows));
 }
 
-py::dict VariantDict(const proto::VariantT& variant, py::object record, proto::UniqueFd file) {
+py::dict VariantDict(const proto::VariantT& variant, py::object record, UniqueFd file) {
   const Digest digest{variant.artifact_low, variant.artifact_high};
   auto artifact = Unwrap(LoadedArtifact::Open(std::move(file), digest));
   py::dict out;
@@ -254,7 +254,7 @@ py::bytes CaptureFile(const std::vector<Request>& requests) {
 
 std::shared_ptr<LoadedArtifact> FetchArtifact(Connection& connection, const std::string& hex, int deadline_ms) {
   const Digest digest = DigestFromPython(hex);
-  Result<proto::UniqueFd> file = [&] {
+  Result<UniqueFd> file = [&] {
     const WithoutGil released;
     return connection.Fetch(digest, deadline_ms);
   }();

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -31,18 +30,12 @@ std::optional<uint64_t> NumberAt(const std::map<std::string, std::string>& entri
 }  // namespace
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
-  TRY_ASSIGN(const int file, OpenRegular(path));
+  TRY_ASSIGN(const UniqueFd file, OpenRegular(path));
   struct stat status{};
-  const int asked = fstat(file, &status);
-  if (asked != 0) {
-    close(file);
-    return ErrorFromErrno(errno, "stat " + path);
-  }
+  if (fstat(file.get(), &status) != 0) return ErrorFromErrno(errno, "stat " + path);
   const auto size = static_cast<size_t>(status.st_size);
-  void* data = size == 0 ? nullptr : mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-  const int reason = errno;
-  close(file);
-  if (data == MAP_FAILED) return ErrorFromErrno(reason, "mmap " + path);
+  void* data = size == 0 ? nullptr : mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (data == MAP_FAILED) return ErrorFromErrno(errno, "mmap " + path);
   return std::shared_ptr<const MappedFile>(new MappedFile(static_cast<const uint8_t*>(data), size));
 }
 

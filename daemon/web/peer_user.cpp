@@ -37,7 +37,7 @@ void PutAddress(const ip::address& address, __be32 (&into)[4]) {
 }  // namespace
 
 std::optional<uid_t> PeerUser(const ip::tcp::endpoint& ours, const ip::tcp::endpoint& theirs) {
-  const proto::UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   if (!socket) return std::nullopt;
   // The kernel answers at once; where something stands in for it, nobody waits.
   const timeval soon{.tv_sec = 0, .tv_usec = 200'000};

@@ -23,7 +23,6 @@
 namespace ingot::daemon::web {
 namespace {
 
-using proto::UniqueFd;
 using SteadyClock = std::chrono::steady_clock;
 
 struct Pipe {

@@ -32,7 +32,7 @@ Result<std::string> ReadToken(const std::string& path) {
   const auto wrong = [&path](const std::string& why) {
     return Error(Code::kInvalid, fmt::format("web_token_file: '{}' {}", path, why));
   };
-  const proto::UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (!file) return wrong(fmt::format("cannot be read: {}", std::strerror(errno)));
   struct stat facts{};
   if (fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return wrong("is no file");

@@ -125,7 +125,7 @@ struct WebServer::State {
   asio::awaitable<void> Write(Connection& connection, HttpAnswer answer, unsigned version, bool is_head,
                               bool keep_alive);
   asio::awaitable<void> Part(Connection& connection);
-  void Welcome(proto::UniqueFd fd);
+  void Welcome(UniqueFd fd);
   bool MakeRoom();
   void CloseAll(bool also_answering);
   void Say(std::string new_url, std::string new_trouble) {
@@ -218,7 +218,7 @@ asio::awaitable<void> WebServer::State::BindAgain() {
 
 asio::awaitable<void> WebServer::State::Accept() {
   co_await BindAgain();
-  std::function<void(proto::UniqueFd)> welcome = [this](proto::UniqueFd fd) { Welcome(std::move(fd)); };
+  std::function<void(UniqueFd)> welcome = [this](UniqueFd fd) { Welcome(std::move(fd)); };
   // No descriptor is left: clients of the daemon come first.
   std::function<void(int)> refused = [](int) {};
   co_await AcceptAll(acceptor, kAcceptWait, std::move(welcome), std::move(refused));
@@ -234,7 +234,7 @@ asio::awaitable<void> WebServer::State::Sample() {
   }
 }
 
-void WebServer::State::Welcome(proto::UniqueFd fd) {
+void WebServer::State::Welcome(UniqueFd fd) {
   if (!MakeRoom()) return;
   const Config& config = core.config;
   auto connection =

@@ -100,7 +100,7 @@ class Browser {
   const std::string& unread() const { return in_; }
 
  private:
-  proto::UniqueFd socket_;
+  UniqueFd socket_;
   std::string in_;
   bool is_late_ = false;
 };
@@ -441,7 +441,7 @@ TEST_F(WebTest, LogsABrowserInAndOut) {
 
 TEST_F(WebTest, AnAddressThatIsTakenStopsNobody) {
   StopServer();
-  proto::UniqueFd other(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  UniqueFd other(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

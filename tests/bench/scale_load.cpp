@@ -40,8 +40,8 @@ Buffer LookupFrame(proto::EntryKeyT key) {
   return FrameOf(MessageType::Lookup, proto::PackMessage<proto::Lookup>(lookup));
 }
 
-Result<proto::UniqueFd> Connect(const std::string& path) {
-  proto::UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+Result<UniqueFd> Connect(const std::string& path) {
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::snprintf(address.sun_path, sizeof address.sun_path, "%s", path.c_str());
@@ -54,7 +54,7 @@ Result<proto::UniqueFd> Connect(const std::string& path) {
 /// One connection with at most one question under way.
 class Client {
  public:
-  explicit Client(proto::UniqueFd socket) : socket_(std::move(socket)), in_(64 << 10) {}
+  explicit Client(UniqueFd socket) : socket_(std::move(socket)), in_(64 << 10) {}
   int fd() const { return socket_.get(); }
   bool is_hot = false;
   Steady::time_point sent;
@@ -109,7 +109,7 @@ class Client {
   }
 
  private:
-  proto::UniqueFd socket_;
+  UniqueFd socket_;
   Buffer in_;
   size_t have_ = 0;
   proto::FrameHeader header_;
@@ -141,7 +141,7 @@ Result<LoadResult> Run(const Load& load, const Population& population) {
   std::mt19937_64 random(7);
   std::vector<Buffer> hot;
   for (uint64_t i = 0; i < load.hot; ++i) hot.push_back(LookupFrame(population.KeyOf(i * 1009 % population.entries)));
-  const proto::UniqueFd events(epoll_create1(EPOLL_CLOEXEC));
+  const UniqueFd events(epoll_create1(EPOLL_CLOEXEC));
   std::vector<std::unique_ptr<Client>> clients;
   using Turn = std::pair<Steady::time_point, size_t>;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> thinking;
@@ -151,7 +151,7 @@ Result<LoadResult> Run(const Load& load, const Population& population) {
   };
   const auto began = Steady::now();
   for (size_t i = 0; i < load.clients; ++i) {
-    TRY_ASSIGN(proto::UniqueFd socket, Connect(load.socket));
+    TRY_ASSIGN(UniqueFd socket, Connect(load.socket));
     clients.push_back(std::make_unique<Client>(std::move(socket)));
     TRY(Greet(*clients.back()));
     epoll_event event{.events = EPOLLIN, .data = {.u64 = i}};
@@ -216,7 +216,7 @@ std::string Describe(const std::vector<float>& values) {
 }
 
 Status RunSession(const std::string& socket, const Population& population, uint64_t number) {
-  TRY_ASSIGN(proto::UniqueFd connected, Connect(socket));
+  TRY_ASSIGN(UniqueFd connected, Connect(socket));
   Client client(std::move(connected));
   TRY(Greet(client));
   TRY(client.Send(LookupFrame(population.KeyOf(number))));

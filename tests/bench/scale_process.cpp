@@ -97,7 +97,7 @@ void DaemonProcess::Settle() {
 void DaemonProcess::ForgetPages() const {
   std::error_code ignored;
   for (fs::recursive_directory_iterator at(store_dir_, ignored), end; !ignored && at != end; at.increment(ignored)) {
-    const proto::UniqueFd file(open(at->path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const UniqueFd file(open(at->path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (file) posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
   }
 }

@@ -100,8 +100,8 @@ int LevelOfLine(std::string_view line) {
 
 Status ShowLogFile(const std::string& path, const LogView& view) {
   const int level = view.level.empty() ? 0 : LevelOf(view.level);
-  const auto open_log = [&] { return proto::UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC)); };
-  proto::UniqueFd fd = open_log();
+  const auto open_log = [&] { return UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC)); };
+  UniqueFd fd = open_log();
   if (!fd) return ErrorFromErrno(errno, "open the log " + path);
   std::deque<std::string> last;
   bool is_past = true;  // What was there when we came.
@@ -121,7 +121,7 @@ Status ShowLogFile(const std::string& path, const LogView& view) {
       // What was written between the two looks is still in the old one.
       TRY(ReadOn(fd.get(), path, lines));
       lines.End();
-      if (proto::UniqueFd next = open_log()) fd = std::move(next);
+      if (UniqueFd next = open_log()) fd = std::move(next);
       continue;
     }
     struct stat facts{};
