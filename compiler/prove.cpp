@@ -47,11 +47,15 @@ std::vector<Rows> SampleOf(int64_t rows) {
   return {{0, kRowsAtEnd}, {rows - kRowsAtEnd, rows}};
 }
 
+/// Integers among the inputs, which may be indices: of a table of one row none but the first will do.
+enum class Integers { kAny, kZero };
+
 // One kernel with its inputs, as the interpreter and as machine code see them.
 class Trial {
  public:
-  Trial(const loop::Kernel& kernel, const Object& object, std::vector<int64_t> symbols, uint64_t seed)
-      : kernel_(kernel), object_(object), seed_(seed), symbols_(std::move(symbols)) {
+  Trial(const loop::Kernel& kernel, const Object& object, std::vector<int64_t> symbols, uint64_t seed,
+        Integers integers)
+      : kernel_(kernel), object_(object), seed_(seed), integers_(integers), symbols_(std::move(symbols)) {
     rows_ = guards::Product(kernel.rows).Eval(symbols_);
     if (!object.schedule.is_tiled()) {
       for (const Rows& rows : SampleOf(rows_)) samples_.push_back({rows, loop::kAllColumns});
@@ -98,6 +102,8 @@ class Trial {
   /// False when the interpreter refuses: sizes that do not go together, or an index out of range.
   bool Interpret() { return Interpret(expected_); }
 
+  /// kInternal: it gives something else. kInvalid: machine code meets an index out of range, perhaps in a row that the
+  /// interpreter was not asked for.
   Status RunAndCompare(Runner& runner, std::span<const loop::Exactness> exactness) {
     const int64_t scratch_bytes = object_.launch.scratch_bytes.Eval(symbols_);
     const auto room = static_cast<size_t>(std::max<int64_t>(0, scratch_bytes));
@@ -109,6 +115,7 @@ class Trial {
     for (const auto& [begin, end] : tasks_) {
       const IngotCallFrame frame = {buffers.data(), symbols_.data(), begin, end, scratch.get()};
       TRY_ASSIGN(const int32_t status, runner.Run(object_.symbol, frame));
+      if (status == INGOT_KERNEL_INDEX_OUT_OF_RANGE) return Error(Code::kInvalid, "machine code refuses an index");
       if (status != INGOT_KERNEL_OK) {
         return Error(Code::kInternal, fmt::format("machine code gave status {}", status));
       }
@@ -197,7 +204,9 @@ class Trial {
 
   /// Random elements that come again: most of the time of a small proof would be making them. No stride is a multiple
   /// of the period, so that a wrong place has another value.
-  static void Fill(Begin how, DType dtype, Random& random, uint8_t* memory, int64_t begin, int64_t end) {
+  void Fill(Begin how, DType dtype, Random& random, uint8_t* memory, int64_t begin, int64_t end) const {
+    // Memory is made of zeros.
+    if (integers_ == Integers::kZero && !guards::IsFloat(dtype)) return;
     constexpr int64_t kPeriod = 4093;
     const auto size = static_cast<int64_t>(SizeOf(dtype));
     const int64_t made = std::min(end, begin + kPeriod);
@@ -256,6 +265,7 @@ class Trial {
   const loop::Kernel& kernel_;
   const Object& object_;
   const uint64_t seed_;
+  const Integers integers_;
   std::vector<int64_t> symbols_;
   std::vector<Sample> samples_;
   std::vector<Rows> tasks_;  // What machine code runs.
@@ -282,18 +292,24 @@ void Run(Attempt& attempt, const Fused& fused, std::span<const Object> objects, 
   const uint64_t seed = loop::KernelDigest(fused.kernels[attempt.kernel]).low;
   const std::vector<loop::Exactness> exactness = loop::FindExactness(kernel);
   const bool has_steps = std::ranges::any_of(exactness, &loop::Exactness::has_steps);
-  for (uint64_t one = 0; one < (has_steps ? kTriesAtSteps : 1); ++one) {
-    Trial trial(kernel, objects[attempt.kernel], attempt.symbols, seed + one);
-    if (!trial.Prepare(attempt.is_smallest ? kParamBytesMax : kParamBytesMaxForLoops) || !trial.Interpret()) {
-      attempt.proof.skipped = "no sizes and values the interpreter takes";
+  const uint64_t tries = has_steps ? kTriesAtSteps : 1;
+  for (const Integers integers : {Integers::kAny, Integers::kZero}) {
+    for (uint64_t one = 0; one < tries; ++one) {
+      Trial trial(kernel, objects[attempt.kernel], attempt.symbols, seed + one, integers);
+      if (!trial.Prepare(attempt.is_smallest ? kParamBytesMax : kParamBytesMaxForLoops) || !trial.Interpret()) {
+        attempt.proof.skipped = "no sizes and values the interpreter takes";
+        attempt.status = {};
+        break;
+      }
+      attempt.status = trial.RunAndCompare(runner, exactness);
+      if (!attempt.status && attempt.status.error().code() == Code::kInvalid) break;
+      if (!attempt.status) continue;
+      attempt.proof = {.rows = trial.rows(), .rows_run = trial.sampled()};
       return;
     }
-    attempt.status = trial.RunAndCompare(runner, exactness);
-    if (!attempt.status) continue;
-    attempt.proof.rows = trial.rows();
-    attempt.proof.rows_run = trial.sampled();
-    return;
+    if (!attempt.status && attempt.status.error().code() != Code::kInvalid) return;
   }
+  if (!attempt.status) attempt.status = Error(Code::kInternal, attempt.status.error().message());
 }
 
 /// What is to be tried of every kernel at one size.
@@ -320,7 +336,8 @@ std::vector<Attempt> Plan(const Fused& fused, std::span<const Object> objects, u
   std::vector<Attempt> attempts;
   for (const int64_t size : kSizes) {
     for (Attempt& attempt : AttemptsAt(size, fused)) {
-      const uint64_t work = Trial(fused.kernels[attempt.meant], objects[attempt.kernel], attempt.symbols, 0).Work();
+      const uint64_t work =
+          Trial(fused.kernels[attempt.meant], objects[attempt.kernel], attempt.symbols, 0, Integers::kAny).Work();
       if (work > work_left) {
         report.kernels[attempt.kernel].skipped =
             fmt::format("{} interpreted instructions, {} were left", work, work_left);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/prove_meaning.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,6 +58,31 @@ TEST(ProveMeaning, CodeOfAnotherMachineSaysThatItWasNotRun) {
   EXPECT_EQ(made->proof_kernels, 0U);
   EXPECT_EQ(made->graph_proof->skipped, "");
   EXPECT_GT(made->graph_proof->sizes, 0U);  // What the interpreter makes of it was compared all the same.
+}
+
+/// An index beyond the one row that there is lies in some rows and not in others, of which the interpreter samples.
+TEST(ProveMeaning, HoldsForRowsOfATableOfOne) {
+  CompileOptions options;
+  options.target = *TargetSpec::Host();
+  for (const int width : {8, 16, 24, 32, 64, 256}) {
+    for (const int depth : {1, 2, 8, 16, 48}) {
+      const std::string text =
+          fmt::format(R"(graph @f(%x: f32[1, {0}], %i: i64[s0], %e: f32[s0, {1}], %w: f32[{0}, {1}])
+    symbols(s0 = %i.dim(0)) {{
+  %0 = aten.embedding(%x, %i, -1, false, false) : f32[s0, {0}]
+  %1 = aten.linear(%e, %w) : f32[s0, {0}]
+  %2 = aten.add.Tensor(%0, %1, 1) : f32[s0, {0}]
+  %3 = aten.relu(%2) : f32[s0, {0}]
+  return %3
+}})",
+                      width, depth);
+      const auto artifact = Compile(ReadGraph(text), options);
+      ASSERT_TRUE(artifact) << artifact.error().ToText() << "\n" << text;
+      const auto file = proto::OpenArtifact(artifact->bytes);
+      const std::unique_ptr<proto::ProvenanceT> made(proto::GetManifest(file->manifest.data())->provenance()->UnPack());
+      for (const auto& proof : made->proofs) EXPECT_EQ(proof->skipped, "") << text;
+    }
+  }
 }
 
 struct WholeGraph {
