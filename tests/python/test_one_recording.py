@@ -442,7 +442,8 @@ def test_ranges_of_one_template_add_up(ingot):
             check(step, by_remainder, [size])
             step.wait()
         check(step, by_remainder, [(5, 10), (5, 11), (2, 30), (2, 31)])
-    assert (seen["captures"], seen["compiles"], seen["native_calls"]) == (2, 1, 4)
+    assert (seen["captures"], seen["native_calls"]) == (2, 4)
+    assert seen["compiles"] <= 1  # The store, which other tests have as well, may know the graph.
     assert ranges(step)[0].count(" or ") == 1
 
 
