@@ -146,6 +146,7 @@ void BindObserver(py::module_& m) {
                              })
       .def("is_argument", [](const Observer& o, py::handle value) { return o.log().IsArgument(value.ptr()); })
       .def("writes", &Writes)
+      .def("note_orders", &Observer::InheritedOrders, "A set that the run has made is a part of what it gives out.")
       .def(
           "settle", [](Observer& o) { return o.log().Settle(); },
           "After the run: false when a place does not hold any more what was read there.")

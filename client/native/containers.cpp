@@ -68,6 +68,11 @@ bool IsContainer(PyObject* value) {
   return PyList_Check(value) || PyTuple_Check(value) || PyDict_Check(value) || PyAnySet_Check(value) || IsDeque(value);
 }
 
+bool IsMappingView(PyObject* value) {
+  return Py_TYPE(value) == &PyDictProxy_Type || PyDictKeys_Check(value) || PyDictValues_Check(value) ||
+         PyDictItems_Check(value);
+}
+
 bool IteratesNatively(PyObject* container) {
   PyTypeObject* type = Py_TYPE(container);
   PyTypeObject* native = NativeBase(type);

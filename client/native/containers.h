@@ -17,6 +17,8 @@ namespace ingot::client {
 
 bool IsDeque(PyObject* value);
 bool IsContainer(PyObject* value);
+/// What a dict gives of its keys, values or entries, or a proxy of it.
+bool IsMappingView(PyObject* value);
 /// Whether native code that takes the elements finds them in memory: the class brings no way of its own.
 bool IteratesNatively(PyObject* container);
 /// A new list of what iterating gives, of a dict its keys; null for what is no container.

@@ -211,17 +211,38 @@ void Observer::Order(PyObject* set) {
   if (is_unordered_ || refused_ || PySet_GET_SIZE(set) < 2) return;
   if (consumer_ != nullptr) {
     const std::string name = Callables::NameOf(consumer_);
-    if (IsOrderFree(name)) return;
+    if (IsOrderFree(name)) return InheritOrder(set);
     const bool is_plain = AllMembers(set, [](PyObject* m) { return PyUnicode_CheckExact(m); }) ||
                           AllMembers(set, [](PyObject* m) { return PyLong_CheckExact(m); });
     if (IsOrdering(name) && is_plain && !has_keywords_) return;
   }
   const auto number = log_.Find(set);
-  if (number) log_.NoteField(*number, "order");
+  if (number) return NoteOrder(*number);
   for (PyObject* member : TableOf(set)) {
-    // Text says in which order those from outside are, unless they look the same.
-    if (member != nullptr && !(number && IsAtom(member))) Hash(member);
+    if (member != nullptr) Hash(member);
   }
+  InheritedOrders();
+}
+
+/// A set from before. Text says in which order its members are, unless they look the same.
+void Observer::NoteOrder(Number set) {
+  log_.NoteField(set, "order");
+  for (PyObject* member : TableOf(log_.At(set))) {
+    if (member != nullptr && !IsAtom(member)) Hash(member);
+  }
+}
+
+/// A set may be made of its members, or take them up: another of the same members may have them in another order, and
+/// what is made of it then has as well.
+void Observer::InheritOrder(PyObject* set) {
+  const auto number = PySet_GET_SIZE(set) < 2 ? std::nullopt : log_.Find(set);
+  if (number && std::ranges::find(merged_sets_, *number) == merged_sets_.end()) merged_sets_.push_back(*number);
+}
+
+/// The order of some set of the run's own shows: that of all that were made a part of one says what it is.
+void Observer::InheritedOrders() {
+  for (size_t i = 0; i < merged_sets_.size() && !refused_; ++i) NoteOrder(merged_sets_[i]);
+  if (!refused_ && !log_.problem().empty()) Refuse(log_.problem_kind(), log_.problem());
 }
 
 }  // namespace ingot::client

@@ -327,7 +327,12 @@ void Observer::LoadFromModule(PyObject* module, PyObject* name) {
   const auto number = ModuleNumber(module);
   if (!number) return;
   log_.NoteField(*number, "type");
-  if (type != &PyModule_Type) BindToModule(LookUp(type, name, module), module);
+  if (type != &PyModule_Type) {
+    static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
+    PyObject* const general = LookUp(type, getattribute, module);
+    if (general != nullptr && PyFunction_Check(general)) return FallsBack(module);  // A frame of its own.
+    BindToModule(LookUp(type, name, module), module);
+  }
   log_.NoteRead(*number, Reading::kAttribute, name);
   PyObject* dict = PyModule_GetDict(module);
   if (PyDict_GetItemWithError(dict, name) != nullptr) return;
@@ -397,6 +402,7 @@ void Observer::LoadFromSuper(PyObject* object, PyObject* name) {
   const PythonRef self(PyObject_GetAttrString(object, "__self__"));
   DropError();
   if (!own || !PyType_Check(own.get())) return;
+  if (self) NoteType(self.get());
   NoteBases(reinterpret_cast<PyTypeObject*>(own.get()));
   PyObject* order = reinterpret_cast<PyTypeObject*>(own.get())->tp_mro;
   bool behind = false;
@@ -554,6 +560,8 @@ void Observer::StoreGeneric(PyObject* object, PyObject* name, PyObject* value) {
   } else if (number || log_.IsArgument(object) || (value != nullptr && log_.IsOutside(value))) {
     // Attributes in a dict that others have too.
     Refuse("side-effect", TextOf(type, name) + " was changed");
+  } else if (value != nullptr) {
+    Deep(value);  // Which a setter made in C may copy.
   }
 }
 

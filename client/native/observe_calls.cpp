@@ -182,7 +182,7 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
       Refuse("call", Callables::NameOf(callable) + ", whose answer may be one from before");
     }
     return kAnswered;
-  } else if (PyWeakref_CheckRef(callable)) {
+  } else if (PyWeakref_CheckRefExact(callable)) {
     if (number) log_.NoteField(*number, "target");
   } else if (PyObject* const wrapped = CompiledTarget(callable)) {
     if (number) log_.NoteField(*number, "wrapped");

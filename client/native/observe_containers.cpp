@@ -2,6 +2,7 @@
 // How the observer reads and changes containers.
 
 #include "client/native/callables.h"
+#include "client/native/compiled.h"
 #include "client/native/containers.h"
 #include "client/native/drop_error.h"
 #include "client/native/observer.h"
@@ -38,9 +39,23 @@ void Observer::OwnLength(PyObject* value) {
 
 void Observer::Truth(PyObject* value) {
   if (IsAtom(value)) return LookAt(value);
-  if (PyType_Check(value)) NoteSpecial(Py_TYPE(value), value);
-  if (IsPart(value)) return;
+  if (PyModule_Check(value)) return Operand(value);
+  if (PyObject* const wrapped = CompiledTarget(value)) {
+    if (const auto number = log_.Find(value)) log_.NoteField(*number, "wrapped");
+    return Truth(IsModulePart(value) ? PyMethod_GET_SELF(wrapped) : wrapped);
+  }
+  if (IsPart(value)) return NoteSpecial(Py_TYPE(value), value);  // Which a class of the program's may have.
   Length(value);
+}
+
+/// An operand beside another one. What Python's own containers make of two, they make of what lies in them as it is;
+/// other native code walks all the way.
+void Observer::Combined(PyObject* value, PyObject* other) {
+  const auto takes_as_it_is = [](PyObject* one) { return IsAtom(one) || IsContainer(one) || IsMappingView(one); };
+  const bool is_walked = !takes_as_it_is(value) || !takes_as_it_is(other);
+  const bool is_given_to_python = NativeBase(Py_TYPE(other)) == &PyBaseObject_Type && !IsPart(other);
+  if (PyAnySet_Check(value)) InheritOrder(value);
+  is_walked && !is_given_to_python ? Deep(value) : Operand(value);
 }
 
 void Observer::Contains(PyObject* container, PyObject* item) {
@@ -79,9 +94,9 @@ void Observer::Subscript(PyObject* container, PyObject* key) {
     if (!IsImmutable(type)) CalledUnderName(type, name, LookUpInClass(type, name));
     return LoadFromType(type, name);
   }
-  Operand(key);
-  if (PyDict_Check(container)) LookFor(key, container);
   const Code code = CodeOf(container, "__getitem__");
+  code == Code::kPython || IsContainer(container) ? Operand(key) : Deep(key);
+  if (PyDict_Check(container)) LookFor(key, container);
   const auto number = log_.Find(container);
   if (!number) return Operand(container);
   NoteSpecial(Py_TYPE(container), container);
@@ -128,10 +143,13 @@ void Observer::StoreItem(PyObject* container, PyObject* key, PyObject* value, co
     if (value != nullptr) Deep(value);
     return;
   }
-  Operand(key);
+  // Python's own take up what they are given as it is; an array is filled with all that it finds there.
+  const bool takes_up = IsContainer(container);
+  takes_up ? Operand(key) : Deep(key);
+  if (!takes_up && value != nullptr) Deep(value);
   if (PyDict_Check(container)) LookFor(key, container);
   // Its elements are taken, not itself.
-  if (value != nullptr && PySlice_Check(key))
+  if (takes_up && value != nullptr && PySlice_Check(key))
     PyList_CheckExact(value) || PyTuple_CheckExact(value) ? Iterate(value) : Deep(value);
   const auto number = log_.Find(container);
   if (!number) {
@@ -230,6 +248,7 @@ void Observer::ChangeInPlace(PyObject* object, PyObject* name, PyObject* operand
   const bool changes = (PyList_Check(object) || PyDict_Check(object) || PyAnySet_Check(object)) &&
                        LookUpInClass(NativeBase(Py_TYPE(object)), name) != nullptr;
   is_unordered_ = PyAnySet_Check(object);
+  if (PyAnySet_Check(operand)) InheritOrder(operand);
   Deep(operand);
   if (PyDict_Check(object)) Keys(operand);
   is_unordered_ = false;

@@ -23,11 +23,6 @@ namespace {
 
 constexpr size_t kDeepMax = 100'000;
 
-bool IsMappingView(PyObject* value) {
-  return Py_TYPE(value) == &PyDictProxy_Type || PyDictKeys_Check(value) || PyDictValues_Check(value) ||
-         PyDictItems_Check(value);
-}
-
 bool IsNamespace(PyTypeObject* type) { return std::string_view(type->tp_name) == "types.SimpleNamespace"; }
 
 /// Python's own way to put the object into words names its address.
@@ -131,14 +126,17 @@ bool OnlyReads(Effect effect) {
 
 /// Parts of programs: what they hold is read by looking at them, not by handing them on.
 bool Observer::IsPart(PyObject* value) {
-  const std::string_view name = Py_TYPE(value)->tp_name;
+  // Of classes that a program makes the name says nothing.
+  const bool is_native = IsImmutable(Py_TYPE(value));
+  const std::string_view name = is_native ? Py_TYPE(value)->tp_name : "";
   return PyModule_Check(value) || PyType_Check(value) || PyFunction_Check(value) || PyMethod_Check(value) ||
          PyCode_Check(value) || PyCell_Check(value) || Callables::IsNative(value) ||
-         PyObject_TypeCheck(value, &PyProperty_Type) || Py_TYPE(value) == &PyStaticMethod_Type ||
+         Py_TYPE(value) == &PyProperty_Type || Py_TYPE(value) == &PyStaticMethod_Type ||
          Py_TYPE(value) == &PyClassMethod_Type || name == "functools.partial" || name.ends_with("_lru_cache_wrapper") ||
          name.ends_with(".lock") || name.ends_with(".RLock") || name == "ellipsis" ||
          CompiledTarget(value) != nullptr || PyContextVar_CheckExact(value) || PyWeakref_CheckRef(value) ||
-         PyCapsule_CheckExact(value) || name.find("pybind11_detail_function_record") != std::string_view::npos;
+         PyCapsule_CheckExact(value) ||
+         std::string_view(Py_TYPE(value)->tp_name).starts_with("pybind11_detail_function_record");
 }
 
 /// An argument's structure may not be changed; what the run made may. True where it is an argument.
@@ -168,6 +166,10 @@ void Observer::Write(Number holder, Reading reading, PyObject* key, const char* 
 
 /// An object may be given another class, which is another than a changed class.
 void Observer::NoteType(PyObject* instance) {
+  if (PyModule_Check(instance)) {
+    const auto module = ModuleNumber(instance);
+    return module ? log_.NoteField(*module, "type") : void();
+  }
   if (IsImmutable(Py_TYPE(instance))) return;
   if (PyType_Check(instance)) TypeNumber(reinterpret_cast<PyTypeObject*>(instance));
   if (const auto number = log_.Find(instance)) log_.NoteField(*number, "type");
@@ -307,7 +309,6 @@ void Observer::NoteShape(PyObject* value) {
 /// `__class__`).
 void Observer::ClassOf(PyObject* value) {
   PyTypeObject* type = PyType_Check(value) ? reinterpret_cast<PyTypeObject*>(value) : Py_TYPE(value);
-  if (PyModule_Check(value)) return;
   NoteType(value);
   if (IsImmutable(type)) return;
   NoteBases(type);
@@ -332,7 +333,8 @@ void Observer::Operand(PyObject* value) {
   if (IsPlainTensor(value)) return;
   if (IsTensor(value)) CheckClass(value);
   if (ModuleOf(NativeBase(Py_TYPE(value))) == "numpy") NoteNumpy();
-  if (!PyModule_Check(value)) NoteSpecial(Py_TYPE(value), value);
+  if (PyModule_Check(value)) NoteType(value);
+  NoteSpecial(Py_TYPE(value), value);
   const auto number = log_.Find(value);
   if (!number || IsTensor(value)) return;
   if (IsContainer(value)) return log_.NoteWhole(*number);

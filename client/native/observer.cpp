@@ -193,6 +193,9 @@ void Observer::Escape(PyObject* tensor, std::string_view name, std::string_view 
 
 namespace {
 
+/// What `%` puts words into.
+bool IsText(PyObject* value) { return PyUnicode_Check(value) || PyBytes_Check(value) || PyByteArray_Check(value); }
+
 bool IsSequence(PyObject* value) {
   return PyList_Check(value) || PyTuple_Check(value) || PyUnicode_Check(value) || PyBytes_Check(value);
 }
@@ -269,9 +272,9 @@ int Observer::Observe(const Instruction& in) {
     case Act::kIdentity: Identity(in.a, in.b); break;
     case Act::kBinary:
       if (IsSequence(in.a) != IsSequence(in.b)) taking_ = Taking::kContent;  // `[0] * o` asks for an index.
-      Operand(in.a);
-      Operand(in.b);
-      if (PyUnicode_Check(in.a)) Text(in.b);
+      Combined(in.a, in.b);
+      Combined(in.b, in.a);
+      if (IsText(in.a)) Text(in.b);
       break;
     case Act::kBinaryInPlace: ChangeInPlace(in.a, in.name, in.b); break;
     case Act::kUnary: Operand(in.a); break;

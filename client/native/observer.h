@@ -83,6 +83,9 @@ class Observer final : private InstructionListener {
   /// After the run: a number becomes part of what every call does, as it is.
   void FixValue(PyObject* value) { LookAt(value); }
 
+  /// A set that the run has made is given out: in which order its members are depends on what it was made of.
+  void InheritedOrders();
+
  private:
   using Number = ObservedLog::Number;
   /// A cell's place: the variable of a function, which is its closure's cell of that index.
@@ -220,6 +223,7 @@ class Observer final : private InstructionListener {
   void Length(PyObject* value);
   void OwnLength(PyObject* value);
   void Truth(PyObject* value);
+  void Combined(PyObject* value, PyObject* other);
   void Contains(PyObject* container, PyObject* item);
   void Subscript(PyObject* container, PyObject* key);
   void StoreSubscript(PyObject* container, PyObject* key, PyObject* value);
@@ -307,6 +311,8 @@ class Observer final : private InstructionListener {
   void AsKeys(PyObject* callable, const Arguments& arguments);
   void Hash(PyObject* value);
   void Order(PyObject* set);
+  void NoteOrder(Number set);
+  void InheritOrder(PyObject* set);
   void Text(PyObject* value);
 
   // observe_calls.cpp
@@ -374,6 +380,7 @@ class Observer final : private InstructionListener {
   size_t open_store_ = 0;              ///< number of a store that leaves no result
   std::vector<PyObject*> passed_on_;   ///< numbers that the instruction hands on unseen
   int call_depth_ = 0;
+  std::vector<Number> merged_sets_;  ///< sets from before of which the run may have made others
   PyObject* consumer_ = nullptr;  ///< the native code that is handed what is looked at
   bool has_keywords_ = false;     ///< it is handed keywords
   Taking taking_ = Taking::kNo;   ///< what it makes of what Python code gives it

@@ -209,6 +209,9 @@ class Recording:
         except errors.Unsupported as e:
             self._given_back = encoder.touched
             raise Refused("side-effect", str(e)) from None
+        if encoder.has_orders:
+            self.observer.note_orders()
+            self._check_refusal()
         results = list(encoder.leaves)
         encoder.number_measures()
         for leaf in encoder.leaves:

@@ -35,6 +35,7 @@ class Encoder:
                  measured: "typing.Callable[[typing.Any], tuple[str, torch.Tensor] | None]" = lambda value: None) -> None:
         self.leaves: "list[torch.Tensor]" = []
         self.given_on: "list[typing.Any]" = []
+        self.has_orders = False  # of sets, that is
         """What is there already and is given on as itself."""
         self.touched: typing.Any = None
         """An argument's own container, which only its place among the objects of a call could say."""
@@ -155,7 +156,7 @@ class Encoder:
         if kind is dict:
             return {"t": "dict", "k": [_key(k) for k in value], "c": [self.encode(v, depth + 1) for v in value.values()]}
         if kind in (set, frozenset):
-            return {"t": kind.__name__, "c": _members(value)}
+            return {"t": kind.__name__, "c": self._members(value)}
         if kind is collections.OrderedDict:
             return {"t": "ordered", "k": [_key(k) for k in value], "c": [self.encode(v, depth + 1) for v in value.values()]}
         if kind is collections.defaultdict:
@@ -185,24 +186,24 @@ class Encoder:
         elif base in (list, tuple):
             spec["ic"] = [self.encode(v, depth + 1) for v in base.__iter__(value)]
         elif base is set:
-            spec["ic"] = _members(value)
+            spec["ic"] = self._members(value)
         state = _state(value)
         spec["k"], spec["c"] = list(state), [self.encode(v, depth + 1) for v in state.values()]
         return spec
+
+    def _members(self, value: typing.Any) -> "list[Spec]":
+        """Of a set, in an order in which another gets the same one."""
+        members = [_key(member) for member in (frozenset if kinds.is_a(value, frozenset) else set).__iter__(value)]
+        if list(set(members)) != members:
+            raise errors.Unsupported("the order of a set comes from what was taken out of it")
+        self.has_orders |= len(members) > 1
+        return [{"t": "const", "v": member} for member in members]
 
 
 def _key(key: typing.Any) -> typing.Any:
     if type(key) not in (str, int):
         raise errors.Unsupported(f"a key or member of type {type(key).__name__} cannot be stored")
     return key
-
-
-def _members(value: typing.Any) -> "list[Spec]":
-    """Of a set, in an order in which another gets the same one."""
-    members = [_key(member) for member in (frozenset if kinds.is_a(value, frozenset) else set).__iter__(value)]
-    if list(set(members)) != members:
-        raise errors.Unsupported("the order of a set comes from what was taken out of it")
-    return [{"t": "const", "v": member} for member in members]
 
 
 def _state(value: typing.Any) -> "dict[str, typing.Any]":

@@ -9,6 +9,8 @@ import random
 PRELUDE = """
 import dataclasses
 import functools
+import sys
+import types
 
 import numpy
 import torch
@@ -60,6 +62,28 @@ class Whole(int):
     def by_super(self):
         return super().real
 
+# What one fact has a second way to: an object's class by super(), a module's by what a class gives it.
+class Trunk:
+    pass
+
+class One:
+    n = 1
+
+class Two:
+    n = 2
+
+class OfOne(Trunk, One):
+    pass
+
+class OfTwo(Trunk, Two):
+    pass
+
+class Loaded(types.ModuleType):
+    def __len__(self):
+        return 0
+
+MODULE = sys.modules["fuzzed_module"] = types.ModuleType("fuzzed_module")
+
 LIST, NAN, OTHER = [1, 2], float("nan"), float("nan")
 
 class Base(torch.nn.Module):
@@ -72,6 +96,7 @@ class Base(torch.nn.Module):
         self.keyed, self.keys = {{Key(1): 2, Key(2): 5}}, {{Key(0), Key(2)}}
         self.held, self.whole, self.window = Held({start[6]}), Whole(3), numpy.arange(8.0)[:2]
         self.given, self.nan = LIST, NAN
+        self.rows, self.index, self.order, self.heir = [[1.0, 2.0]], [1], {{0, 8}}, OfOne()
         self.slots = Slots()
         self.slots.n, self.slots.t = {start[7]}, torch.ones(4)
         self.register_buffer("t", torch.zeros(4))
@@ -123,7 +148,10 @@ class Writer:
             "y = small(y + (lambda: 0).__globals__['N'])", "y = small(y + self.held.by_super())", "y = small(y + self.held.attributes['n'])",
             "self.held.attributes['n'] = N % 5", "y = y + self.whole.by_super()", "y = small(y + len(self.window.base))", "y = small(y + float(self.window.T[1]))",
             "y = y * 2 if self.given is LIST else y + 1", "y = y + [NAN, 2.0].count(self.nan)", f"y = y + len({{self.nan, NAN, {p} % 3}})",
-            f"y = y * 2 if {p} is {q} else y - 1"])]
+            f"y = y * 2 if {p} is {q} else y - 1", "y = small(y + float((numpy.ones((1, 2)) + self.rows)[0, 0]))",
+            "y = small(y + float(numpy.arange(18.0).reshape(9, 2)[self.index, 0][0]))", "y = y + next(iter(self.order | set()))",
+            "y = y + [*self.order.copy()][0]", "y = y + super(Trunk, self.heir).n", "y = y * 2 if MODULE else y + 1",
+            "y = y * 2 if isinstance(MODULE, Loaded) else y - 1"])]
 
     def _block(self, depth: int, count: int) -> "list[str]":
         lines: "list[str]" = []
@@ -146,7 +174,9 @@ class Writer:
                             f"net.keys = {{Key({pick.randint(0, 3)})}}", "W.add_(1)", "kept(7)",
                             f"net.held.n = {pick.randint(0, 3)}", f"net.held = Held({pick.randint(0, 3)})", f"net.whole = Whole({pick.randint(0, 5)})",
                             f"net.window = numpy.arange({pick.choice(['8.0', '6.0'])})[:2]", f"net.given = {pick.choice(['LIST', '[1, 2]'])}",
-                            f"net.nan = {pick.choice(['NAN', 'OTHER'])}",
+                            f"net.nan = {pick.choice(['NAN', 'OTHER'])}", f"net.rows[0][0] = {pick.randint(0, 4)}.0", f"net.index[0] = {pick.randint(0, 8)}",
+                            f"net.order.clear(); net.order.update({pick.choice(['[0, 8]', '[8, 0]'])})", f"net.heir.__class__ = {pick.choice(['OfOne', 'OfTwo'])}",
+                            f"MODULE.__class__ = {pick.choice(['Loaded', 'types.ModuleType'])}",
                             "cache.n = 0", "cache.kept = torch.ones(5, 4)", "net.slots.t = net.table['t']", "net.eval()", "Kind.other = 1", "Kind.n = Kind.n", f"{p} = True",
                             f"{p} = 1.5", "numpy.set_printoptions(legacy=pick)".replace("pick", pick.choice(["False", "'1.25'"])),
                             f"numpy.seterr(divide={pick.choice(['raise', 'ignore'])!r})"])
