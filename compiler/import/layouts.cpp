@@ -4,10 +4,22 @@
 #include <algorithm>
 #include <limits>
 #include <span>
+#include <string_view>
 
 #include "compiler/ops/ops.h"
 
 namespace ingot::compiler {
+namespace {
+
+/// Operators that give an image of one row, [N, C, 1, L], to their twins over images.
+bool TakesRowsAsImages(std::string_view op) {
+  return op == "aten.conv1d" || op == "aten.conv1d.padding" || op == "aten.avg_pool1d" ||
+         op == "aten.adaptive_avg_pool1d" || op == "aten.max_pool1d" || op == "aten.max_pool1d_with_indices" ||
+         op == "aten.adaptive_max_pool1d";
+}
+
+}  // namespace
+
 bool Layouts::Matches(const Dims& dims, const Dims& exact, const Dims& exact_sizes) const {
   if (dims.size() != exact.size()) return false;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -48,7 +60,6 @@ bool Layouts::Choose(std::span<const Dims> guesses, const Type& exact, Type& typ
 /// not.
 bool Layouts::KeepsOrder(const Node& node, const Dims& sizes, const Type& exact) const {
   const OpInfo* op = FindOp(node.op);
-  if (op != nullptr && op->op_class == OpClass::kContraction) return false;
   if (op == nullptr || op->op_class != OpClass::kReduction) return true;
   bool keeps = false;
   ForEachOperand(node, [&](ValueId id) {
@@ -58,6 +69,17 @@ bool Layouts::KeepsOrder(const Node& node, const Dims& sizes, const Type& exact)
     keeps |= are_kept && !(IsTurned(given) && exact.IsContiguous());
   });
   return keeps;
+}
+
+/// Calls back with each two dims that a walk may take one after the other or the other way round.
+template <typename F>
+void Layouts::ForEachPair(const Type& type, const F& fn) {
+  const auto is_walked = [&](size_t d) { return !type.sizes[d].is_one() && !type.strides[d].is_zero(); };
+  for (size_t i = 0; i < type.rank(); ++i) {
+    for (size_t j = i + 1; j < type.rank(); ++j) {
+      if (is_walked(i) && is_walked(j)) fn(i, j);
+    }
+  }
 }
 
 bool Layouts::IsTurned(const Type& type) const {
@@ -72,13 +94,30 @@ bool Layouts::IsTurned(const Type& type) const {
 }
 
 void Layouts::NoteWalk(const Node& node, const Dims& sizes, const Type& exact) {
-  if (!KeepsOrder(node, sizes, exact)) return;
-  NoteOrder(node, sizes);
-  if (!IsPermuted(node)) return;
-  for (const Dim& size : sizes) {
+  const OpInfo* op = FindOp(node.op);
+  if (op != nullptr && op->op_class == OpClass::kContraction) {
+    // Its result is a formula of sizes, which one row does not tell from another one.
+    if (MayBeTurned(node)) std::ranges::for_each(sizes, [this](const Dim& size) { TieIfOne(size); });
+    return;
+  }
+  if (!KeepsOrder(node, sizes, exact) || !NoteOrder(node, sizes)) return;
+  // A dim of size 1 lies anywhere, and says nothing of where a larger one would.
+  const auto note = [this](const Dim& size) {
     if (!size.is_const() && sizes_.Seen(size) > 1) sizes_.AtLeastZero(size - Dim(2));
     TieIfOne(size);
-  }
+  };
+  std::ranges::for_each(sizes, note);
+  ForEachOperand(node, [&](ValueId id) { std::ranges::for_each(graph_.type(id).sizes, note); });
+}
+
+void Layouts::NoteImages(const Node& node) {
+  const auto* ref = node.args.empty() ? nullptr : std::get_if<Ref>(&node.args[0]);
+  if (ref == nullptr || !TakesRowsAsImages(node.op) || graph_.type(ref->id).rank() != 3) return;
+  Type type = graph_.type(ref->id);
+  const Dim whole = type.sizes[2] * type.strides[2];
+  type.sizes.insert(type.sizes.begin() + 2, Dim(1));
+  type.strides.insert(type.strides.begin() + 2, whole);
+  NoteChannelsLast(type);
 }
 
 void Layouts::NoteChannelsLast(const Type& type) {
@@ -136,34 +175,50 @@ void Layouts::NoteComparison(const Dim& a, const Dim& b) {
   if (difference == 0) sizes_.Tie(a, b);
 }
 
-void Layouts::NoteOrder(const Node& node, const Dims& sizes) {
+bool Layouts::Nests(const Type& type, size_t outer, size_t inner) const {
+  const Dim &a = type.strides[outer], &b = type.strides[inner], &size = type.sizes[inner];
+  const auto is_never_negative = [this](const Dim& dim) {
+    return dim.IsPlainlyNotNegative() || sizes_.IsNeverNegative(dim);
+  };
+  // Strides are never 0 here, nor are sizes: what one is times another is 1 or more.
+  const auto times = a.DivideExactly(b);
+  if (!times) return is_never_negative(a - b * size) || is_never_negative(a - b - Dim(1));
+  return times->DivideExactly(size) || is_never_negative(*times - size) || is_never_negative(*times - Dim(2));
+}
+
+bool Layouts::MayBeTurned(const Node& node) const {
+  bool may_be = false;
+  ForEachOperand(node, [&](ValueId id) {
+    const Type& type = graph_.type(id);
+    ForEachPair(type, [&](size_t i, size_t j) {
+      may_be |= !(type.strides[i].is_const() && type.strides[j].is_const()) && !Nests(type, i, j);
+    });
+  });
+  return may_be;
+}
+
+bool Layouts::NoteOrder(const Node& node, const Dims& sizes) {
+  bool is_turned = false;
   ForEachOperand(node, [&](ValueId id) {
     const Type& type = graph_.type(id);
     // Parts of the operand are what some walk over, which are as large as the result.
     bool is_part = sizes.size() == type.rank();
     for (size_t i = 0; is_part && i < sizes.size(); ++i) is_part = sizes_.Seen(sizes[i]) <= sizes_.Seen(type.sizes[i]);
-    for (size_t i = 0; i < type.rank(); ++i) {
-      for (size_t j = i + 1; j < type.rank(); ++j) {
-        const Dim &a = type.strides[i], &b = type.strides[j];
-        if (type.sizes[i].is_one() || type.sizes[j].is_one() || a.is_zero() || b.is_zero()) continue;
-        if (a == b) {
-          NoteComparison(type.sizes[i], type.sizes[j]);
-          if (is_part) NoteComparison(sizes[i], sizes[j]);
-        } else if (!a.DivideExactly(b) && !b.DivideExactly(a)) {
-          NoteComparison(a, b);
-        }
-      }
-    }
+    ForEachPair(type, [&](size_t i, size_t j) {
+      const Dim &a = type.strides[i], &b = type.strides[j];
+      if (a != b && Nests(type, i, j)) return;
+      const bool is_inside_out = a != b && Nests(type, j, i);
+      is_turned |= is_inside_out || sizes_.Seen(a) < sizes_.Seen(b);
+      if (is_inside_out) return;
+      NoteComparison(a, b);
+      if (sizes_.Seen(a) != sizes_.Seen(b)) return;
+      // Those that are equal are ordered by size, the larger one outside.
+      NoteComparison(type.sizes[i], type.sizes[j]);
+      if (is_part) NoteComparison(sizes[i], sizes[j]);
+      is_turned |= sizes_.Seen(type.sizes[i]) < sizes_.Seen(type.sizes[j]);
+    });
   });
-}
-
-bool Layouts::IsPermuted(const Node& node) const {
-  bool is_permuted = false;
-  ForEachOperand(node, [&](ValueId id) {
-    is_permuted |= !std::ranges::is_sorted(graph_.type(id).strides,
-                                           [&](const Dim& a, const Dim& b) { return sizes_.Seen(a) > sizes_.Seen(b); });
-  });
-  return is_permuted;
+  return is_turned;
 }
 
 }  // namespace ingot::compiler

@@ -27,6 +27,8 @@ class Layouts {
   /// Whether PyTorch takes images or volumes for channels last, which it tells by their strides (c10's
   /// is_channels_last_strides): where they have gaps, sizes decide.
   void NoteChannelsLast(const Type& type);
+  /// The same of rows that `node` takes for images.
+  void NoteImages(const Node& node);
   /// The order in which eager walks what `node` takes, for a result of these sizes whose layout no rule tells; `exact`
   /// is what the run had.
   void NoteWalk(const Node& node, const Dims& sizes, const Type& exact);
@@ -37,11 +39,15 @@ class Layouts {
   bool KeepsOrder(const Node& node, const Dims& sizes, const Type& exact) const;
   /// Whether dims with more than one place lie in another order than they are named.
   bool IsTurned(const Type& type) const;
-  /// The order of an operand's dims: by strides, and by sizes where those are equal.
-  void NoteOrder(const Node& node, const Dims& sizes);
-  /// Whether that is another order than that of an operand's dims: where some are of size 1, the others may be in
-  /// another one.
-  bool IsPermuted(const Node& node) const;
+  template <typename F>
+  static void ForEachPair(const Type& type, const F& fn);
+  /// Whether dim `outer` is walked outside of dim `inner` at every size, as where one of its steps is all of the other.
+  bool Nests(const Type& type, size_t outer, size_t inner) const;
+  /// Whether sizes decide if some operand's dims are walked in the order in which they are named.
+  bool MayBeTurned(const Node& node) const;
+  /// The order of the operands' dims, by strides, and by sizes where those are equal. True where it is another one than
+  /// they are named in.
+  bool NoteOrder(const Node& node, const Dims& sizes);
   void NoteComparison(const Dim& a, const Dim& b);
   void TieIfOne(const Dim& size);
 

@@ -390,6 +390,7 @@ class Lifter {
       if (sizes_.Seen(size) == 0) sizes_.Tie(size, Dim());
     }
     if (!inferred.strides) layouts_.NoteWalk(node, type.sizes, exact);
+    layouts_.NoteImages(node);
     std::vector<Dims> guesses;
     if (inferred.strides) guesses.push_back(*inferred.strides);
     if (const Dims* view = ViewOf(node, type.sizes)) guesses.push_back(*view);
