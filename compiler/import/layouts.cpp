@@ -101,13 +101,9 @@ void Layouts::NoteWalk(const Node& node, const Dims& sizes, const Type& exact) {
     return;
   }
   if (!KeepsOrder(node, sizes, exact) || !NoteOrder(node, sizes)) return;
-  // A dim of size 1 lies anywhere, and says nothing of where a larger one would.
-  const auto note = [this](const Dim& size) {
-    if (!size.is_const() && sizes_.Seen(size) > 1) sizes_.AtLeastZero(size - Dim(2));
-    TieIfOne(size);
-  };
-  std::ranges::for_each(sizes, note);
-  ForEachOperand(node, [&](ValueId id) { std::ranges::for_each(graph_.type(id).sizes, note); });
+  const auto stays = [this](const Dim& size) { StaysOne(size); };
+  std::ranges::for_each(sizes, stays);
+  ForEachOperand(node, [&](ValueId id) { std::ranges::for_each(graph_.type(id).sizes, stays); });
 }
 
 void Layouts::NoteImages(const Node& node) {
@@ -123,6 +119,7 @@ void Layouts::NoteImages(const Node& node) {
 void Layouts::NoteChannelsLast(const Type& type) {
   const size_t rank = type.rank();
   if ((rank != 4 && rank != 5) || type.IsContiguous() || type.strides[1].is_zero()) return;
+  for (const Dim& size : type.sizes) StaysOne(size);
   Dim least;
   for (size_t d = 1;; d = d == 1 ? rank - 1 : d == 2 ? 0 : d - 1) {
     if (sizes_.Seen(type.strides[d]) < sizes_.Seen(least)) {
@@ -162,6 +159,11 @@ bool Layouts::StaysCopied(const Node& node, const Type& from, const Type& to) {
     return true;
   }
   return false;
+}
+
+void Layouts::StaysOne(const Dim& size) {
+  if (!size.is_const() && sizes_.Seen(size) > 1) sizes_.AtLeastZero(size - Dim(2));
+  TieIfOne(size);
 }
 
 void Layouts::TieIfOne(const Dim& size) {

@@ -49,6 +49,8 @@ class Layouts {
   /// they are named in.
   bool NoteOrder(const Node& node, const Dims& sizes);
   void NoteComparison(const Dim& a, const Dim& b);
+  /// A dim of size 1 lies anywhere, and says nothing of where a larger one would: the range has one or the other.
+  void StaysOne(const Dim& size);
   void TieIfOne(const Dim& size);
 
   const Graph& graph_;

@@ -3,6 +3,8 @@
 another call's sizes may turn a result around."""
 
 import itertools
+import os
+import random
 
 import pytest
 import torch
@@ -89,17 +91,18 @@ VIEW_OPERATORS = {
     "cumsum": lambda y: y.cumsum(0), "sort": lambda y: y.sort(-1)[0], "topk": lambda y: y.topk(1, 0)[0], "diff": lambda y: y.diff(),
     "matmul": lambda y: y @ y.mT, "linear": lambda y: F.linear(y, torch.ones(3, y.shape[-1])), "einsum": lambda y: torch.einsum("...ab,...cb->...ac", y, y),
     "attention": lambda y: F.scaled_dot_product_attention(y, y, y), "avg_pool1d": lambda y: F.avg_pool1d(y, 2, 1, 1), "adaptive_avg_pool1d": lambda y: F.adaptive_avg_pool1d(y, 2),
-    "max_pool1d": lambda y: F.max_pool1d(y, 2, 1, 1), "avg_pool2d": lambda y: F.avg_pool2d(y, 2, 1, 1),
+    "max_pool2d": lambda y: F.max_pool2d(y, 2, 1, 1), "max_pool1d": lambda y: F.max_pool1d(y, 2, 1, 1), "avg_pool2d": lambda y: F.avg_pool2d(y, 2, 1, 1),
     "conv1d": lambda y: F.conv1d(y, torch.ones(2, y.shape[1], 2), padding=1), "rfft": lambda y: torch.fft.rfft(y, dim=0).real, "fft": lambda y: torch.fft.fft(y).imag,
     "a view after it": lambda y: F.gelu(y).view(-1), "a write after it": lambda y: write_all(F.gelu(y)),
 }
 
 
-# What a convolution leaves with one place has a stride there by which this pool takes it for channels last, and which no rule tells.
-CELLS = [cell for cell in itertools.product(VIEW_OPERATORS, VIEWS) if cell != ("avg_pool2d", "channels last")]
+CELLS = list(itertools.product(VIEW_OPERATORS, VIEWS))
+# All of them take minutes: INGOT_ALL_CELLS=1.
+SOME = CELLS if os.environ.get("INGOT_ALL_CELLS") else sorted({*random.Random(45).sample(CELLS, 80), ("avg_pool2d", "channels last"), ("gelu", "a turned convolution")})
 
 
-@pytest.mark.parametrize("name, view", CELLS)
+@pytest.mark.parametrize("name, view", SOME)
 def test_strides_that_tie_at_some_sizes(ingot, name, view):
     (make, sizes), operator = VIEWS[view], VIEW_OPERATORS[name]
     given = [torch.randn(pair, generator=torch.Generator().manual_seed(3)) for pair in sizes]
