@@ -251,6 +251,10 @@ Digest DigestOfSeen(const Seen& seen) {
     hasher.AddField("function");
     AddText(hasher, function->func_qualname);
     AddText(hasher, NameOfGlobals(function->func_globals));  // Two modules may hold the same text.
+    if (HasOwnBuiltins(value)) {
+      hasher.AddField("builtins of its own");
+      AddText(hasher, NameOfGlobals(function->func_builtins));
+    }
     hasher.Add(code.low);
     hasher.Add(code.high);
   } else if (PyModule_Check(value)) {

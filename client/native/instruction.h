@@ -43,6 +43,7 @@ enum class Act : uint8_t {
   kMatchShape,       ///< whether a is a sequence or mapping to `match`
   kMatchClass,       ///< a is the subject, b the class, c the names
   kImport,           ///< name
+  kBuildClass,       ///< what makes classes, which a statement finds among the builtins
   kImportFrom,       ///< name of module a
   kTakeApart,        ///< a is a bound method, of which kCall sees the parts
   kCall,             ///< a is the callable, args and keyword_names as in vectorcall

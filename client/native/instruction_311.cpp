@@ -32,7 +32,6 @@ constexpr std::array<Act, 256> MakeTable() {
                        PUSH_NULL,
                        NOP,
                        PUSH_EXC_INFO,
-                       LOAD_BUILD_CLASS,
                        LOAD_ASSERTION_ERROR,
                        RETURN_GENERATOR,
                        LIST_TO_TUPLE,
@@ -108,6 +107,7 @@ constexpr std::array<Act, 256> MakeTable() {
   table[STORE_DEREF] = Act::kStoreCell;
   table[DELETE_DEREF] = Act::kDeleteCell;
   table[IMPORT_NAME] = Act::kImport;
+  table[LOAD_BUILD_CLASS] = Act::kBuildClass;
   table[IMPORT_FROM] = Act::kImportFrom;
   table[FORMAT_VALUE] = Act::kFormat;
   table[PRECALL] = Act::kTakeApart;
@@ -296,6 +296,7 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
       out.b = (oparg & 1) != 0 ? top[-2] : top[-1];
       out.a = (oparg & 1) != 0 ? top[-3] : top[-2];
       break;
+    case LOAD_BUILD_CLASS:
     case MAKE_FUNCTION: break;
     default: out.a = top[-1]; break;
   }

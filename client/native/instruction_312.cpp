@@ -42,7 +42,6 @@ constexpr std::array<Act, 256> MakeTable() {
            END_SEND,
            CLEANUP_THROW,
            PUSH_EXC_INFO,
-           LOAD_BUILD_CLASS,
            LOAD_ASSERTION_ERROR,
            LOAD_LOCALS,
            RETURN_GENERATOR,
@@ -128,6 +127,7 @@ constexpr std::array<Act, 256> MakeTable() {
   table[STORE_DEREF] = Act::kStoreCell;
   table[DELETE_DEREF] = Act::kDeleteCell;
   table[IMPORT_NAME] = Act::kImport;
+  table[LOAD_BUILD_CLASS] = Act::kBuildClass;
   table[IMPORT_FROM] = Act::kImportFrom;
   table[CALL] = Act::kCall;
   table[CALL_FUNCTION_EX] = Act::kCallExpanded;
@@ -627,6 +627,7 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
       out.a = kIs313 ? positional[-2] : positional[-1];
       break;
     }
+    case LOAD_BUILD_CLASS:
     case MAKE_FUNCTION: break;
 #if PY_VERSION_HEX >= 0x030D0000
     case CALL_KW: DecodeCall(op, argument, top, out); break;

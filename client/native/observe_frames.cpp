@@ -208,6 +208,7 @@ void Observer::NoteFunction(PyObject* function) {
   const auto number = log_.Find(function);
   if (!number) return;
   log_.NoteField(*number, "code");
+  if (HasOwnBuiltins(function)) log_.NoteField(*number, "builtins");
   for (const char* field : {"defaults", "kwdefaults"}) {
     PyObject* held = field[0] == 'd' ? PyFunction_GET_DEFAULTS(function) : PyFunction_GET_KW_DEFAULTS(function);
     if (held == nullptr) continue;

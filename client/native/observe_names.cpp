@@ -23,9 +23,7 @@ void Observer::Import(PyObject* name) {
   static PyObject* const sys = PyUnicode_InternFromString("sys");
   static PyObject* const modules = PyUnicode_InternFromString("modules");
   static PyObject* const import = PyUnicode_InternFromString("__import__");
-  if (frame_builtins_ != nullptr) {
-    if (const auto builtins = ModuleOfGlobals(frame_builtins_)) log_.NoteRead(*builtins, Reading::kAttribute, import);
-  }
+  LoadBuiltin(import);
   PyObject* module = ModuleNamed(sys);
   PyObject* table = PyImport_GetModuleDict();
   const auto number = module == nullptr ? std::nullopt : ModuleNumber(module);
@@ -83,10 +81,17 @@ void Observer::LoadGlobal(const Instruction& in) {
   } else if (is_there) {
     return Refuse("unexplained-global", std::string(ViewOf(in.name)) + " of code that belongs to no module");
   }
-  if (!is_there && in.builtins != nullptr) {
-    if (const auto builtins = ModuleOfGlobals(in.builtins)) log_.NoteRead(*builtins, Reading::kAttribute, in.name);
-  }
+  if (!is_there) LoadBuiltin(in.name);
   if (module && loaded_.insert({in.globals, in.name}).second) held_.push_back(PythonRef::Borrow(in.name));
+}
+
+/// What the code that runs has among its builtins: those of a module, or of a dict of its own to which its function
+/// has led.
+void Observer::LoadBuiltin(PyObject* name) {
+  if (frame_builtins_ == nullptr || refused_) return;
+  if (const auto module = ModuleOfGlobals(frame_builtins_)) return log_.NoteRead(*module, Reading::kAttribute, name);
+  if (const auto dict = log_.Find(frame_builtins_)) return log_.NoteRead(*dict, Reading::kItem, name);
+  Refuse("unexplained-global", std::string(ViewOf(name)) + " of builtins that belong to no module");
 }
 
 void Observer::StoreGlobal(const Instruction& in) {

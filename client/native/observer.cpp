@@ -342,6 +342,11 @@ int Observer::Observe(const Instruction& in) {
       break;
     }
     case Act::kImport: Import(in.name); return kImported;
+    case Act::kBuildClass: {
+      static PyObject* const build = PyUnicode_InternFromString("__build_class__");
+      LoadBuiltin(build);
+      break;
+    }
     case Act::kImportFrom: LoadAttribute(in.a, in.name); break;
     case Act::kTakeApart: TakeApart(in.a); break;
     case Act::kCall: return Call(in.a, {in.args, in.arg_count, in.keyword_names});

@@ -151,6 +151,7 @@ class Observer final : private InstructionListener {
   // observe_names.cpp
   void Import(PyObject* name);
   void LoadGlobal(const Instruction& instruction);
+  void LoadBuiltin(PyObject* name);
   void StoreGlobal(const Instruction& instruction);
   void LoadCell(PyObject* cell);
   void StoreCell(PyObject* cell, PyObject* value);

@@ -67,6 +67,12 @@ PyObject* LoadedAttribute(const char* module, const char* name) {
   return found == nullptr ? nullptr : PyDict_GetItemString(PyModule_GetDict(found), name);
 }
 
+bool HasOwnBuiltins(PyObject* function) {
+  PyObject* const own = reinterpret_cast<PyFunctionObject*>(function)->func_builtins;
+  PyObject* const builtins = LoadedModule("builtins");
+  return own != nullptr && (builtins == nullptr || PyModule_GetDict(builtins) != own);
+}
+
 PyObject* NameOfGlobals(PyObject* globals) {
   static PyObject* const key = PyUnicode_InternFromString("__name__");
   PyObject* name = PyDict_GetItemWithError(globals, key);

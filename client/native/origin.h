@@ -30,6 +30,8 @@ PyObject* LoadedAttribute(const char* module, const char* name);
 PyObject* ModuleNamed(PyObject* name);
 /// The module itself.
 PyObject* LoadedModule(const char* name);
+/// Whether a function finds its builtins elsewhere than nearly all do, in the module of that name.
+bool HasOwnBuiltins(PyObject* function);
 /// `__name__` among the variables of a module; borrowed, null where there is none.
 PyObject* NameOfGlobals(PyObject* globals);
 /// "torch" or "torch.something".

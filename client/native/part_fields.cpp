@@ -23,6 +23,7 @@ constexpr PartField kOfFunctions[] = {
     {"__defaults__", "defaults"},
     {"__kwdefaults__", "kwdefaults"},
     {"__globals__", "globals", kStays},
+    {"__builtins__", "builtins", kStays},
     {"", "closure", kStays},
     {"__name__", "name"},
     {"__qualname__", "qualname"},

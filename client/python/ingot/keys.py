@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entry key: everything about a call that can be known before it runs, as named components."""
 
+import builtins
 import functools
 import platform
 import sys
@@ -74,6 +75,8 @@ def _function_items(function: typing.Any) -> "list[Item]":
         name = str(plain.__globals__.get("__name__"))
         is_found = getattr(sys.modules.get(name), "__dict__", None) is plain.__globals__
         items.append(_item("globals", name if is_found else f"{name}, a copy that is not the one in sys.modules"))
+        if plain.__builtins__ is not vars(builtins):
+            items.append(_item("builtins", "of its own"))
         if plain.__defaults__ or plain.__kwdefaults__:
             items.append(_value_item("defaults", (plain.__defaults__, plain.__kwdefaults__)))
     return items
