@@ -41,6 +41,7 @@ enum class Act : uint8_t {
   kRaise,            ///< raises a, an exception or its class
   kCatch,            ///< whether exception a is one of b, a class or a tuple of them
   kMatchShape,       ///< whether a is a sequence or mapping to `match`
+  kMatchKeys,        ///< a is the subject, b the tuple of keys
   kMatchClass,       ///< a is the subject, b the class, c the names
   kImport,           ///< name
   kBuildClass,       ///< what makes classes, which a statement finds among the builtins

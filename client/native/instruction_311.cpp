@@ -77,7 +77,7 @@ constexpr std::array<Act, 256> MakeTable() {
                        POP_JUMP_FORWARD_IF_TRUE, POP_JUMP_BACKWARD_IF_FALSE, POP_JUMP_BACKWARD_IF_TRUE}) {
     table[op] = Act::kTruth;
   }
-  for (const int op : {UNPACK_SEQUENCE, UNPACK_EX, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE, MATCH_KEYS}) {
+  for (const int op : {UNPACK_SEQUENCE, UNPACK_EX, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE}) {
     table[op] = Act::kTakeAll;
   }
   table[BINARY_SUBSCR] = Act::kSubscript;
@@ -85,6 +85,7 @@ constexpr std::array<Act, 256> MakeTable() {
   table[DELETE_SUBSCR] = Act::kDeleteSubscript;
   table[GET_LEN] = Act::kLength;
   table[MATCH_CLASS] = Act::kMatchClass;
+  table[MATCH_KEYS] = Act::kMatchKeys;
   table[WITH_EXCEPT_START] = Act::kExit;
   table[CHECK_EG_MATCH] = Act::kUnsupported;
   table[CHECK_EXC_MATCH] = Act::kCatch;
@@ -223,7 +224,10 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
       out.b = top[-2];
       out.c = top[-1];
       break;
-    case MATCH_KEYS: out.a = top[-2]; break;
+    case MATCH_KEYS:
+      out.a = top[-2];
+      out.b = top[-1];
+      break;
     case WITH_EXCEPT_START: out.a = top[-4]; break;
     case SEND: out.a = top[-2]; break;
     case LOAD_NAME:

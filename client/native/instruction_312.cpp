@@ -95,7 +95,7 @@ constexpr std::array<Act, 256> MakeTable() {
   // What an intrinsic does, its argument says.
   for (const int op : {CALL_INTRINSIC_1, CALL_INTRINSIC_2}) table[op] = Act::kUnsupported;
   for (const int op : {UNARY_NEGATIVE, UNARY_INVERT}) table[op] = Act::kUnary;
-  for (const int op : {UNPACK_SEQUENCE, UNPACK_EX, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE, MATCH_KEYS}) {
+  for (const int op : {UNPACK_SEQUENCE, UNPACK_EX, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE}) {
     table[op] = Act::kTakeAll;
   }
   table[BINARY_SUBSCR] = table[BINARY_SLICE] = Act::kSubscript;
@@ -103,6 +103,7 @@ constexpr std::array<Act, 256> MakeTable() {
   table[DELETE_SUBSCR] = Act::kDeleteSubscript;
   table[GET_LEN] = Act::kLength;
   table[MATCH_CLASS] = Act::kMatchClass;
+  table[MATCH_KEYS] = Act::kMatchKeys;
   table[WITH_EXCEPT_START] = Act::kExit;
   table[CHECK_EG_MATCH] = Act::kUnsupported;
   table[CHECK_EXC_MATCH] = Act::kCatch;
@@ -535,7 +536,10 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
       out.b = top[-2];
       out.c = top[-1];
       break;
-    case MATCH_KEYS: out.a = top[-2]; break;
+    case MATCH_KEYS:
+      out.a = top[-2];
+      out.b = top[-1];
+      break;
     case WITH_EXCEPT_START: out.a = top[-4]; break;
     case SEND: out.a = top[-2]; break;
     case LOAD_NAME:

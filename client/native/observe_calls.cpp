@@ -234,6 +234,30 @@ int Observer::CallFromClass(PyObject* found, PyObject* object, const Arguments& 
   return Call(found, {values.data(), values.size(), arguments.keyword_names});
 }
 
+/// A pattern with keys looks the subject's `get` up and calls it for each of them.
+void Observer::MatchKeys(PyObject* subject, PyObject* keys) {
+  static PyObject* const get = PyUnicode_InternFromString("get");
+  static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
+  taking_ = Taking::kContent;
+  if (!PyTuple_Check(keys) || PyTuple_GET_SIZE(keys) == 0) return;
+  PyTypeObject* type = Py_TYPE(subject);
+  LoadAttribute(subject, get);
+  const Seen own = Look(subject, Reading::kAttribute, get);
+  PyObject* const of_class = LookUpInClass(type, get);
+  const bool is_plain = LookUpInClass(type, getattribute) == LookUpInClass(NativeBase(type), getattribute);
+  const bool is_of_class = of_class != nullptr && (own.is_absent() || Py_TYPE(of_class)->tp_descr_set != nullptr);
+  if (!is_plain || (own.is_absent() && !is_of_class))
+    return Refuse("call", std::string("`get` of a ") + type->tp_name + ", which its class makes up");
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys) && !refused_; ++i) {
+    PyObject* const values[] = {PyTuple_GET_ITEM(keys, i), Py_None};
+    AsKey(values[0]);
+    const Arguments arguments{values, std::size(values), nullptr};
+    const int tag = is_of_class ? CallFromClass(of_class, subject, arguments) : Call(own.object.get(), arguments);
+    if (tag != kNone) Refuse("call", std::string("`get` of a ") + type->tp_name + ", called by a pattern");
+  }
+  taking_ = Taking::kContent;
+}
+
 /// What it holds, read; the function is null where it is none.
 Observer::Partial Observer::TakeApartPartial(PyObject* partial) {
   if (const auto number = log_.Find(partial)) {

@@ -326,6 +326,7 @@ int Observer::Observe(const Instruction& in) {
       if (PyTuple_Check(in.b)) Deep(in.b);
       break;
     case Act::kMatchShape: NoteShape(in.a); break;
+    case Act::kMatchKeys: MatchKeys(in.a, in.b); break;
     case Act::kMatchClass: {
       static PyObject* const match_args = PyUnicode_InternFromString("__match_args__");
       LoadAttribute(in.b, match_args);

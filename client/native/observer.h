@@ -328,6 +328,7 @@ class Observer final : private InstructionListener {
   void NoteAbstract(PyTypeObject* type);
   void NoteFinalizer(PyTypeObject* type);
   int CallOther(PyObject* callable, const Arguments& arguments);
+  void MatchKeys(PyObject* subject, PyObject* keys);
   int CallFromClass(PyObject* found, PyObject* object, const Arguments& arguments);
   struct Partial {
     PythonRef function, bound, named;
