@@ -16,21 +16,30 @@
 namespace ingot::client {
 namespace {
 
-/// Whether a field of a format string ("{0.name}") leads to an attribute, which native code reads.
-bool NamesAttributes(std::string_view format) {
-  bool is_in_field = false;
-  for (size_t i = 0; i < format.size(); ++i) {
-    const char c = format[i];
-    if (c == '{') {
-      is_in_field = i + 1 < format.size() && format[i + 1] != '{';
-      if (!is_in_field) ++i;
-    } else if (c == ':' || c == '!' || c == '}') {
-      is_in_field = false;
-    } else if (c == '.' && is_in_field) {
-      return true;
+/// Whether a field of a format string ("{0.name}"), or one in what a field says of its form, leads to an attribute,
+/// which native code reads. Python's own parser says what is a field; of what it does not take, this says yes.
+bool NamesAttributes(PyObject* format) {
+  PyObject* const parse = LoadedAttribute("_string", "formatter_parser");
+  PyObject* const split = LoadedAttribute("_string", "formatter_field_name_split");
+  const PythonRef fields(parse == nullptr ? nullptr : PyObject_CallOneArg(parse, format));
+  while (fields && split != nullptr) {
+    const PythonRef field(PyIter_Next(fields.get()));
+    if (!field && PyErr_Occurred() == nullptr) return false;
+    if (!field) break;
+    PyObject* const name = PyTuple_GET_ITEM(field.get(), 1);
+    PyObject* const form = PyTuple_GET_ITEM(field.get(), 2);
+    if (name == Py_None) continue;  // Text behind the last field.
+    const PythonRef parts(PyObject_CallOneArg(split, name));
+    PythonRef step;
+    const PythonRef rest(parts ? PyObject_GetIter(PyTuple_GET_ITEM(parts.get(), 1)) : nullptr);
+    while (rest && (step = PythonRef(PyIter_Next(rest.get())))) {
+      if (PyTuple_GET_ITEM(step.get(), 0) == Py_True) return true;
     }
+    if (!rest || PyErr_Occurred() != nullptr) break;
+    if (PyUnicode_GET_LENGTH(form) > 0 && NamesAttributes(form)) return true;
   }
-  return false;
+  DropError();
+  return true;
 }
 
 /// Whether a method asks which of the elements is less, or which one is equal to what it is given.
@@ -299,7 +308,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       if (count > 0) Address(values[0]);
       break;
     case Effect::kText:
-      if (count > 0 && PyUnicode_Check(values[0]) && NamesAttributes(ViewOf(values[0])) &&
+      if (count > 0 && PyUnicode_Check(values[0]) && NamesAttributes(values[0]) &&
           Callables::NameOf(callable).starts_with("str.format"))
         Refuse("call", Callables::NameOf(callable) + " that reads attributes");
       for (size_t i = 0; i < arguments.count; ++i) Text(values[i]);
