@@ -95,7 +95,8 @@ Digest DigestOfBases(PyObject* type) {
   return hasher.Finish();
 }
 
-/// What native code finds under special names.
+/// What native code finds under special names: functions and descriptors, and numbers and text by value. Of other
+/// objects the places are read that hold them (Observer::LookIntoSpecial).
 Digest DigestOfSpecial(PyObject* type) {
   Hasher hasher;
   PyObject* order = PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type)->tp_mro : nullptr;
@@ -105,8 +106,8 @@ Digest DigestOfSpecial(PyObject* type) {
     Py_ssize_t at = 0;
     PyObject *key, *value;
     while (PyDict_Next(DictOf(base), &at, &key, &value)) {
-      const bool is_method = value == Py_None || PyCallable_Check(value) || Py_TYPE(value)->tp_descr_get != nullptr;
-      if (!is_method || !PyUnicode_Check(key) || !IsSpecialName(ViewOf(key))) continue;
+      const bool is_told = IsAtom(value) || PyCallable_Check(value) || Py_TYPE(value)->tp_descr_get != nullptr;
+      if (!is_told || !PyUnicode_Check(key) || !IsSpecialName(ViewOf(key))) continue;
       const Digest digest = DigestOfValue(value);
       AddText(hasher, key);
       hasher.Add(digest.low);
@@ -222,11 +223,11 @@ const ContentField* FindField(std::string_view name) {
 
 /// Found by native code alone; what an instruction looks up by name is a place of its own.
 bool IsSpecialName(std::string_view name) {
-  constexpr std::array<std::string_view, 21> kOthers = {
+  constexpr std::array<std::string_view, 22> kOthers = {
       "__doc__",           "__module__",   "__qualname__", "__init_subclass__", "__del__",  "__reduce__",
       "__reduce_ex__",     "__init__",     "__new__",      "__post_init__",     "__call__", "__getattr__",
       "__getattribute__",  "__setattr__",  "__delattr__",  "__enter__",         "__exit__", "__set_name__",
-      "__class_getitem__", "__getstate__", "__setstate__"};
+      "__class_getitem__", "__getstate__", "__setstate__", "__firstlineno__"};
   return name.size() > 4 && name.starts_with("__") && name.ends_with("__") &&
          std::ranges::find(kOthers, name) == kOthers.end();
 }

@@ -81,6 +81,30 @@ bool IsLookedAt(PyObject* name, PyObject* found) {
   return std::ranges::find(kNames, ViewOf(name)) != kNames.end();
 }
 
+/// Whether what a class has under a special name, and is neither called nor a descriptor, serves Python code alone:
+/// statements, typing and dataclasses, which look it up as any attribute.
+bool IsForPython(PyObject* name) {
+  constexpr std::array<std::string_view, 18> kNames = {"__annotations__",
+                                                       "__dataclass_fields__",
+                                                       "__dataclass_params__",
+                                                       "__orig_bases__",
+                                                       "__parameters__",
+                                                       "__slots__",
+                                                       "__match_args__",
+                                                       "__abstractmethods__",
+                                                       "__constants__",
+                                                       "__slotnames__",
+                                                       "__static_attributes__",
+                                                       "__type_params__",
+                                                       "__args__",
+                                                       "__origin__",
+                                                       "__members__",
+                                                       "__jit_unused_properties__",
+                                                       "__required_keys__",
+                                                       "__optional_keys__"};
+  return std::ranges::find(kNames, ViewOf(name)) != kNames.end();
+}
+
 /// What a class has for its objects that says by itself what it is: functions, methods of types made in C, values.
 bool IsFunctionOfType(PyObject* value) {
   return PyFunction_Check(value) || PyType_Check(value) || IsAtom(value) ||
@@ -204,6 +228,8 @@ void Observer::LookIntoSpecial(PyTypeObject* type, PyObject* instance) {
     for (Py_ssize_t at = 0; PyDict_Next(DictOf(base), &at, &key, &value);) {
       if (!PyUnicode_Check(key) || !IsSpecialName(ViewOf(key))) continue;
       if (!IsFunctionOfType(value)) LookUp(type, key, instance);
+      const bool is_value = Py_TYPE(value)->tp_descr_get == nullptr && PyCallable_Check(value) == 0;
+      if (is_value && !IsAtom(value) && !IsForPython(key)) Deep(value);
       // Those of PyTorch's own classes are operators and hooks of its dispatcher.
       IsTorchName(ModuleOf(base)) ? CalledFromClass(value) : CalledUnderName(type, key, value);
     }
