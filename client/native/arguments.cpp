@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/arguments.h"
 
+#include "client/native/context_settings.h"
 #include "client/native/dataclass_fields.h"
 #include "client/native/drop_error.h"
 #include "client/native/exact_text.h"
@@ -12,7 +13,6 @@
 #include "client/native/tensor_facts.h"
 #include "client/native/value_digest.h"
 
-#include <ATen/Context.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DefaultDtype.h>
@@ -81,10 +81,8 @@ class Flattener {
 
   void Mode() {
     grad_ = at::GradMode::is_enabled();
-    const char mode = static_cast<char>((grad_ ? 1 : 0) | (c10::InferenceMode::is_enabled() ? 2 : 0) |
-                                        (at::globalContext().deterministicAlgorithms() ? 8 : 0) |
-                                        (at::globalContext().deterministicFillUninitializedMemory() ? 16 : 0));
-    out_.shape.push_back(mode);
+    out_.shape.push_back(static_cast<char>((grad_ ? 1 : 0) | (c10::InferenceMode::is_enabled() ? 2 : 0)));
+    Raw(SettingsNow());
     out_.shape.push_back(static_cast<char>(c10::get_default_dtype_as_scalartype()));
     out_.unsupported = UnusualThread();
     if (OperatorsAreOverridden()) out_.unsupported = "overridden-operator";

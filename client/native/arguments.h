@@ -30,8 +30,8 @@ struct VaryingArguments {
 /// Borrowed from the caller's arguments; valid during the call. Reused between calls.
 struct Arguments {
   /// Structure, Python scalars, names of keyword arguments, types of objects; per tensor its
-  /// dtype, device type and rank, or which earlier one it is; the grad, inference, autocast and
-  /// deterministic modes, the default dtype.
+  /// dtype, device type and rank, or which earlier one it is; the grad and inference modes,
+  /// the settings of the context, the default dtype.
   std::string shape;
   /// Each tensor once, and what stands for each number that varies (MovingNumbers::TensorOf).
   std::vector<const at::Tensor*> tensors;

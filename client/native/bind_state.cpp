@@ -8,6 +8,7 @@
 #include "client/native/bindings.h"
 #include "client/native/call_counters.h"
 #include "client/native/code_digest.h"
+#include "client/native/context_settings.h"
 #include "client/native/dataclass_fields.h"
 #include "client/native/live_groups.h"
 #include "client/native/module_state.h"
@@ -101,6 +102,17 @@ void BindState(py::module_& m) {
   m.def("digest_text", [](const std::string& text) { return DigestOf(text).ToHex(); });
   m.def("digest_bytes", [](const py::bytes& bytes) { return DigestOf(std::string_view(bytes)).ToHex(); });
   m.def("flatten", FlattenCall);
+  m.def(
+      "context_settings",
+      [] {
+        py::list all;
+        for (const ContextSetting& one : ContextSettings()) {
+          const py::object now = one.now == nullptr ? py::none() : py::object(py::int_(one.now()));
+          all.append(py::make_tuple(one.setter, one.name, now, one.without));
+        }
+        return all;
+      },
+      "(setter, name, value or None, why no answer depends on it) of each.");
   m.def("call_counters", [] {
     py::dict counters;
     const RunCounts total = TotalCounts();

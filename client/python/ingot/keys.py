@@ -188,8 +188,7 @@ def _environment() -> "list[Item]":
     mode = ("inference " if torch.is_inference_mode_enabled() else "") + ("grad" if torch.is_grad_enabled() else "no_grad")
     return [*_fixed_environment(), _item("grad_mode", mode), _item("autocast", str(torch.is_autocast_enabled("cpu"))),
             _item("default_dtype", str(torch.get_default_dtype())),
-            _item("deterministic", str(torch.are_deterministic_algorithms_enabled())),
-            _item("matmul_precision", torch.get_float32_matmul_precision()), *_unusual()]
+            *(_item(name, str(value)) for _, name, value, _ in _native.context_settings() if value is not None), *_unusual()]
 
 
 def _unusual() -> "typing.Iterator[Item]":

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace ingot::client {
+
+/// A setting of the process (or of this thread) that PyTorch's operators ask for without any code of Python's.
+struct ContextSetting {
+  const char* setter;   ///< of at::Context, by which a program sets it
+  const char* name;     ///< in a key
+  unsigned bits;        ///< as many as its values take
+  uint64_t (*now)();    ///< null where no answer depends on it
+  const char* without;  ///< why none does
+};
+
+/// All that at::Context has, and what lies beside it.
+std::span<const ContextSetting> ContextSettings();
+
+/// Those on which answers depend, all in one: two calls with the same find operators that do the same.
+uint64_t SettingsNow();
+
+}  // namespace ingot::client
