@@ -15,6 +15,7 @@
 #include "client/native/observer.h"
 #include "client/native/origin.h"
 #include "client/native/record.h"
+#include "client/native/torch_ops.h"
 
 namespace ingot::client {
 namespace {
@@ -53,6 +54,7 @@ void Tell(Observer& o, const py::function& hook, const Arguments&... arguments) 
 }  // namespace
 
 void BindObserver(py::module_& m) {
+  RememberOperatorTypes();
   py::class_<Observer>(m, "Observer", "Sees every instruction of one call on this thread.")
       .def(py::init<std::string>(), py::arg("own"))
       .def("add_root",

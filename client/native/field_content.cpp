@@ -17,6 +17,7 @@
 #include "client/native/registrations.h"
 #include "client/native/set_table.h"
 #include "client/native/tensor_facts.h"
+#include "client/native/torch_ops.h"
 #include "client/native/value_digest.h"
 
 namespace ingot::client {
@@ -185,7 +186,7 @@ std::string NameOfOperator(PyObject* value) {
     DropError();
     return "numpy." + std::string(ViewOf(name.get()));
   }
-  if (ModuleOf(Py_TYPE(value)) != "torch._ops") return {};
+  if (!IsOfTorchOps(Py_TYPE(value))) return {};
   std::string found;
   for (const char* entry : {"_qualified_op_name", "_overloadname", "_name"}) {
     PyObject* dict = OwnDict(value);
@@ -269,6 +270,7 @@ Digest DigestOfSeen(const Seen& seen) {
     hasher.AddField("native");
     AddText(hasher, name.get());
     hasher.AddField(Callables::NameOf(value));  // math.sqrt is not cmath.sqrt.
+    if (const std::string schema = SchemaOfOperator(value); !schema.empty()) hasher.AddField(schema);
   } else if (const std::string name = NameOfOperator(value); !name.empty()) {
     hasher.AddField("operator");
     hasher.AddField(name);

@@ -13,6 +13,7 @@
 #include "client/native/origin.h"
 #include "client/native/part_fields.h"
 #include "client/native/tensor_facts.h"
+#include "client/native/torch_ops.h"
 
 namespace ingot::client {
 namespace {
@@ -151,8 +152,9 @@ bool Observer::IsCached(PyObject* object, PyObject* name) {
 }
 
 void Observer::LoadUncached(PyObject* object, PyObject* name) {
-  if (ModuleOf(Py_TYPE(object)) == "torch._ops")
-    return;  // torch.ops and what it leads to: the graph names the operators.
+  if (MakesOperators(Py_TYPE(object)) && LookUpInClass(Py_TYPE(object), name) == nullptr &&
+      Look(object, Reading::kAttribute, name).is_absent())
+    return LoadNoOperator(object, name);
   if (PyModule_Check(object)) return LoadFromModule(object, name);
   if (PyType_Check(object)) return LoadFromType(reinterpret_cast<PyTypeObject*>(object), name);
   PyTypeObject* type = Py_TYPE(object);
@@ -182,6 +184,18 @@ void Observer::LoadUncached(PyObject* object, PyObject* name) {
     return origin ? LoadAttribute(origin.get(), name) : void();
   }
   Refuse("foreign-attribute", TextOf(type, name));
+}
+
+/// A name that leads to no operator may come to do so, and nothing tells of it. Of other names an operator asks the
+/// function that it stands for.
+void Observer::LoadNoOperator(PyObject* object, PyObject* name) {
+  static PyObject* const op = PyUnicode_InternFromString("_op");
+  const Seen stands_for = PyModule_Check(object) ? Seen() : Look(object, Reading::kAttribute, op);
+  if (stands_for.is_absent() || !ViewOf(name).starts_with("__"))
+    return Refuse("foreign-attribute", TextOf(Py_TYPE(object), name) + ", which names no operator so far");
+  LoadGeneric(object, name, true);
+  LoadAttribute(object, op);
+  LoadAttribute(stands_for.object.get(), name);
 }
 
 /// A function that no reading has led to, a member of a set, is found by its own name.

@@ -12,6 +12,7 @@
 #include "client/native/observer.h"
 #include "client/native/origin.h"
 #include "client/native/tensor_facts.h"
+#include "client/native/torch_ops.h"
 
 namespace ingot::client {
 namespace {
@@ -198,7 +199,10 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     if (is_ufunc && arguments.NameOutput(callable))
       Refuse("side-effect", Callables::NameOf(callable) + " with an array to write to");
     if (!is_ufunc && arguments.count > 0) GetBy(callable, arguments.values[0]);
-  } else if (ModuleOf(type) == "torch._ops") {
+  } else if (IsOfTorchOps(type)) {
+    static PyObject* const call = PyUnicode_InternFromString("__call__");
+    CalledUnderName(type, call, LookUp(type, call, callable));
+    NoteType(callable);
     DeepAll(arguments);
     for (const char* entry : {"_qualified_op_name", "_name"}) {
       const Seen name = Look(callable, Reading::kAttribute, PythonRef(PyUnicode_InternFromString(entry)).get());

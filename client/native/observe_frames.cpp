@@ -14,6 +14,7 @@
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
 #include "client/native/tensor_facts.h"
+#include "client/native/torch_ops.h"
 
 namespace ingot::client {
 namespace {
@@ -41,7 +42,14 @@ std::optional<InstructionListener::Wish> WishOfTorch(std::string_view file, std:
       {"/torch/_ops.py", "_Ops.__getattr__", Wish::kMute},
       {"/torch/_ops.py", "_OpNamespace.__getattr__", Wish::kMute},
       {"/torch/_ops.py", "OpOverloadPacket.__getattr__", Wish::kMute},
-      {"/torch/_ops.py", "", Wish::kSkip},
+      {"/torch/_ops.py", "HigherOrderOperator.", Wish::kSkip},
+      // EnterOperator() says what these read.
+      {"/torch/_ops.py", "OpOverload.__call__", Wish::kSkip},
+      {"/torch/_ops.py", "TorchBindOpOverload.__call__", Wish::kSkip},
+      {"/torch/_ops.py", "OpOverloadPacket.__call__", Wish::kSkip},
+      // As that of tensors below.
+      {"/torch/_ops.py", "OpOverload.__hash__", Wish::kMute},
+      {"/torch/_ops.py", "OpOverloadPacket.__hash__", Wish::kMute},
       // The result of a collective, which the recorder waits for.
       {"/torch/distributed/_functional_collectives.py", "AsyncCollectiveTensor.", Wish::kMute},
       // Numbers modules for Dynamo.
@@ -121,6 +129,7 @@ InstructionListener::Wish Observer::Enter(const EnteredFrame& frame) {
       return Wish::kSkip;
     }
   }
+  if (it->second == Wish::kSkip && frame.first != nullptr && IsOfTorchOps(Py_TYPE(frame.first))) EnterOperator(frame);
   const auto is_this = [&](const PythonRef& code) { return code.get() == reinterpret_cast<PyObject*>(frame.code); };
   if (std::ranges::any_of(interrupts_, is_this)) {
     Refuse("interrupted", std::string(ViewOf(frame.code->co_qualname)) + " handled a signal during the call");
@@ -139,6 +148,20 @@ InstructionListener::Wish Observer::Enter(const EnteredFrame& frame) {
   }
   if (it->second == Wish::kObserve) Explain(frame);
   return refused_ ? Wish::kSkip : it->second;
+}
+
+/// An operator is called, which calls the function that it stands for: the instructions that do so are not told.
+void Observer::EnterOperator(const EnteredFrame& frame) {
+  static PyObject* const op = PyUnicode_InternFromString("_op");
+  static PyObject* const is_bound = PyUnicode_InternFromString("_has_torchbind_op_overload");
+  EnterFunction(reinterpret_cast<PyObject*>(frame.function));
+  LoadAttribute(frame.first, op);
+  if (MakesOperators(Py_TYPE(frame.first))) LoadAttribute(frame.first, is_bound);
+  const Seen stands_for = Look(frame.first, Reading::kAttribute, op);
+  if (stands_for.is_absent() || PyFunction_Check(stands_for.object.get())) return;
+  const bool is_operator = Callables::IsNative(stands_for.object.get()) &&
+                           Callables::Shared().EffectOf(stands_for.object.get()) == Effect::kOperator;
+  if (!is_operator) Refuse("call", Callables::NameOf(stands_for.object.get()) + ", for which an operator stands");
 }
 
 /// A function that runs was read from outside or made by the run; one that C code calls by itself

@@ -12,6 +12,7 @@
 #include "client/native/python_numbers.h"
 #include "client/native/size_floats.h"
 #include "client/native/tensor_facts.h"
+#include "client/native/torch_ops.h"
 
 namespace ingot::client {
 namespace {
@@ -446,7 +447,7 @@ size_t Observer::FollowCall(PyObject* callable, PyObject* const* values, size_t 
     return 0;
   }
   if (!Callables::IsNative(callable)) {
-    const bool is_operator = ModuleOf(Py_TYPE(callable)) == "torch._ops";
+    const bool is_operator = IsOfTorchOps(Py_TYPE(callable));
     return is_operator ? AwaitOperator("op", values, count, keyword_names) : 0;
   }
   std::vector<PyObject*> all;

@@ -10,6 +10,7 @@
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
 #include "client/native/set_table.h"
+#include "client/native/torch_ops.h"
 #include "client/native/value_digest.h"
 
 namespace ingot::client {
@@ -159,8 +160,10 @@ void ObservedLog::NoteRead(Number holder, Reading reading, PyObject* key) {
   if (place.reading != reading && changed_.contains(dict)) return NoteWhole(*Find(dict));
   if (IsWritten(place, key)) return;
   if (!seen_.insert(place).second) return;
-  // Warnings and the recording itself put things into modules; what a program does there are instructions.
-  if (place.reading != reading && objects_[holder].attributes == 0 && !PyModule_Check(object))
+  // Warnings and the recording itself put things into modules, and PyTorch into operators, which keep caches; what a
+  // program does there are instructions.
+  if (place.reading != reading && objects_[holder].attributes == 0 && !PyModule_Check(object) &&
+      !IsOfTorchOps(Py_TYPE(object)))
     objects_[holder].attributes = MarkOf(dict);
   Add(holder, reading, key, LookAndTell(holder, object, reading, key));
 }

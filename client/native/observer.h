@@ -142,6 +142,7 @@ class Observer final : private InstructionListener {
   // observe_frames.cpp
   Wish Enter(const EnteredFrame& frame);
   void Explain(const EnteredFrame& frame);
+  void EnterOperator(const EnteredFrame& frame);
   void EnterFunction(PyObject* function);
   void NoteByName(PyObject* function, std::string_view module, std::string_view qualname);
   void NoteFunction(PyObject* function);
@@ -166,6 +167,7 @@ class Observer final : private InstructionListener {
   void LookUpInBases(PyTypeObject* type, PyObject* name);
   void LookUpSpecial(PyObject* instance, const char* name);
   void LoadAttribute(PyObject* object, PyObject* name);
+  void LoadNoOperator(PyObject* object, PyObject* name);
   void LoadUncached(PyObject* object, PyObject* name);
   bool IsCached(PyObject* object, PyObject* name);
   void NoteFunctionByName(PyObject* object);

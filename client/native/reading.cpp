@@ -12,6 +12,7 @@
 #include "client/native/origin.h"
 #include "client/native/part_fields.h"
 #include "client/native/tensor_facts.h"
+#include "client/native/torch_ops.h"
 
 namespace ingot::client {
 namespace {
@@ -202,7 +203,10 @@ Seen Look(PyObject* holder, Reading reading, PyObject* key) {
   switch (reading) {
     case Reading::kAttribute: {
       PyObject* dict = OwnDict(holder);
-      return Seen::Of(dict == nullptr ? nullptr : EntryIn(dict, key));
+      PyObject* const found = dict == nullptr ? nullptr : EntryIn(dict, key);
+      if (found != nullptr || dict == nullptr || !MakesOperators(Py_TYPE(holder))) return Seen::Of(found);
+      MakeOperator(holder, key);
+      return Seen::Of(EntryIn(dict, key));
     }
     case Reading::kItem: return ItemOf(holder, key);
     case Reading::kSlot: return MemberOf(holder, key);
