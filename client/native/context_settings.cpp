@@ -3,6 +3,9 @@
 
 #include <ATen/Context.h>
 
+#include <iterator>
+#include <utility>
+
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -10,7 +13,10 @@
 namespace ingot::client {
 namespace {
 
-at::Context& Now() { return at::globalContext(); }
+at::Context& Now() {
+  static at::Context& context = at::globalContext();
+  return context;
+}
 
 template <bool (at::Context::*Getter)() const>
 uint64_t Flag() {
@@ -58,72 +64,79 @@ constexpr const char* kNoAnswer = "no number and no shape depends on it";
 constexpr uint64_t (*kNone)() = nullptr;
 
 constexpr ContextSetting kSettings[] = {
-    {"setDeterministicAlgorithms", "deterministic", 1, Flag<&Context::deterministicAlgorithms>, ""},
-    {"setDeterministicAlgorithms", "deterministic_warn_only", 1, Flag<&Context::deterministicAlgorithmsWarnOnly>, ""},
+    {"setDeterministicAlgorithms", "deterministic", 1, Flag<&Context::deterministicAlgorithms>, "", true},
+    {"setDeterministicAlgorithms", "deterministic_warn_only", 1, Flag<&Context::deterministicAlgorithmsWarnOnly>, "",
+     true},
     {"setDeterministicFillUninitializedMemory", "deterministic_fill", 1,
-     Flag<&Context::deterministicFillUninitializedMemory>, ""},
-    {"setSDPUseFlash", "flash_sdp", 1, Flag<&Context::userEnabledFlashSDP>, ""},
-    {"setSDPUseFA3", "fa3_sdp", 1, Flag<&Context::userEnabledFA3SDP>, ""},
-    {"setSDPUseMemEfficient", "mem_efficient_sdp", 1, Flag<&Context::userEnabledMemEfficientSDP>, ""},
-    {"setSDPUseMath", "math_sdp", 1, Flag<&Context::userEnabledMathSDP>, ""},
-    {"setSDPUseCuDNN", "cudnn_sdp", 1, Flag<&Context::userEnabledCuDNNSDP>, ""},
-    {"setSDPUseOverrideable", "overrideable_sdp", 1, Flag<&Context::userEnabledOverrideableSDP>, ""},
-    {"setAllowFP16BF16ReductionMathSDP", "math_sdp_reduction", 1, Flag<&Context::allowFP16BF16ReductionMathSDP>, ""},
-    {"setSDPPriorityOrder", "sdp_order", at::num_sdp_backends * kBackendBits, Order, ""},
-    {"setUserEnabledMkldnn", "mkldnn", 1, Flag<&Context::userEnabledMkldnn>, ""},
-    {"setDeterministicMkldnn", "mkldnn_deterministic", 1, Flag<&Context::deterministicMkldnn>, ""},
-    {"setAllowTF32OneDNN", "mkldnn_tf32", 1, Flag<&Context::allowTF32OneDNN>, ""},
-    {"setUserEnabledNNPACK", "nnpack", 1, Flag<&Context::userEnabledNNPACK>, ""},
+     Flag<&Context::deterministicFillUninitializedMemory>, "", true},
+    {"setSDPUseFlash", "flash_sdp", 1, Flag<&Context::userEnabledFlashSDP>, "", true},
+    {"setSDPUseFA3", "", 0, kNone, kOtherDevice, false},
+    {"setSDPUseMemEfficient", "", 0, kNone, kOtherDevice, false},
+    {"setSDPUseMath", "math_sdp", 1, Flag<&Context::userEnabledMathSDP>, "", true},
+    {"setSDPUseCuDNN", "", 0, kNone, kOtherDevice, false},
+    {"setSDPUseOverrideable", "", 0, kNone, kOtherDevice, false},
+    {"setAllowFP16BF16ReductionMathSDP", "math_sdp_reduction", 1, Flag<&Context::allowFP16BF16ReductionMathSDP>, "",
+     false},
+    {"setSDPPriorityOrder", "sdp_order", at::num_sdp_backends * kBackendBits, Order, "", false},
+    {"setUserEnabledMkldnn", "mkldnn", 1, Flag<&Context::userEnabledMkldnn>, "", false},
+    {"setDeterministicMkldnn", "mkldnn_deterministic", 1, Flag<&Context::deterministicMkldnn>, "", false},
+    {"setAllowTF32OneDNN", "mkldnn_tf32", 1, Flag<&Context::allowTF32OneDNN>, "", false},
+    {"setUserEnabledNNPACK", "nnpack", 1, Flag<&Context::userEnabledNNPACK>, "", false},
     // By its old name it says the same of each.
-    {"setFloat32MatmulPrecision", "matmul_precision", 3, Precision<at::Float32Op::MATMUL>, ""},
-    {"setFloat32Precision", "conv_precision", 3, Precision<at::Float32Op::CONV>, ""},
-    {"setFloat32Precision", "rnn_precision", 3, Precision<at::Float32Op::RNN>, ""},
-    {"setAllowFP16ReductionCPU", "fp16_reduction", 1, Flag<&Context::allowFP16ReductionCPU>, ""},
-    {"setQEngine", "quantized_engine", 4, Engine, ""},
-    {"setCheckSparseTensorInvariants", "sparse_invariants", 1, Invariants, ""},
-    {"setFlushDenormal", "flush_denormal", 2, Denormals, ""},
-    {"setUserEnabledCuDNN", "", 0, kNone, kOtherDevice},
-    {"setBenchmarkCuDNN", "", 0, kNone, kOtherDevice},
-    {"setBenchmarkLimitCuDNN", "", 0, kNone, kOtherDevice},
-    {"setImmediateMiopen", "", 0, kNone, kOtherDevice},
-    {"setDeterministicCuDNN", "", 0, kNone, kOtherDevice},
-    {"setCuDNNDepthwiseKernel", "", 0, kNone, kOtherDevice},
-    {"setLinalgPreferredBackend", "", 0, kNone, kOtherDevice},
-    {"setBlasPreferredBackend", "", 0, kNone, kOtherDevice},
-    {"setROCmFAPreferredBackend", "", 0, kNone, kOtherDevice},
-    {"setAllowTF32CuDNN", "", 0, kNone, kOtherDevice},
-    {"setAllowTF32CuBLAS", "", 0, kNone, kOtherDevice},
-    {"setAllowFP16ReductionCuBLAS", "", 0, kNone, kOtherDevice},
-    {"setAllowBF16ReductionCuBLAS", "", 0, kNone, kOtherDevice},
-    {"setAllowFP16AccumulationCuBLAS", "", 0, kNone, kOtherDevice},
-    {"_setSMCarveout_EXPERIMENTAL", "", 0, kNone, kOtherDevice},
-    {"setOverrideStaleCaptureStream", "", 0, kNone, kOtherDevice},
-    {"setWarnOnAccumulateGradStreamMismatch", "", 0, kNone, kOtherDevice},
-    {"setReleaseWeightsWhenPrepacking", "", 0, kNone, kNoAnswer},
-    {"setDisplayVmapFallbackWarnings", "", 0, kNone, kNoAnswer},
-    {"setDefaultMobileCPUAllocator", "", 0, kNone, kNoAnswer},
+    {"setFloat32MatmulPrecision", "matmul_precision", 3, Precision<at::Float32Op::MATMUL>, "", false},
+    {"setFloat32Precision", "conv_precision", 3, Precision<at::Float32Op::CONV>, "", false},
+    {"setFloat32Precision", "rnn_precision", 3, Precision<at::Float32Op::RNN>, "", false},
+    {"setAllowFP16ReductionCPU", "fp16_reduction", 1, Flag<&Context::allowFP16ReductionCPU>, "", false},
+    {"setQEngine", "quantized_engine", 4, Engine, "", false},
+    {"setCheckSparseTensorInvariants", "sparse_invariants", 1, Invariants, "", false},
+    {"setFlushDenormal", "flush_denormal", 2, Denormals, "", true},
+    {"setUserEnabledCuDNN", "", 0, kNone, kOtherDevice, false},
+    {"setBenchmarkCuDNN", "", 0, kNone, kOtherDevice, false},
+    {"setBenchmarkLimitCuDNN", "", 0, kNone, kOtherDevice, false},
+    {"setImmediateMiopen", "", 0, kNone, kOtherDevice, false},
+    {"setDeterministicCuDNN", "", 0, kNone, kOtherDevice, false},
+    {"setCuDNNDepthwiseKernel", "", 0, kNone, kOtherDevice, false},
+    {"setLinalgPreferredBackend", "", 0, kNone, kOtherDevice, false},
+    {"setBlasPreferredBackend", "", 0, kNone, kOtherDevice, false},
+    {"setROCmFAPreferredBackend", "", 0, kNone, kOtherDevice, false},
+    {"setAllowTF32CuDNN", "", 0, kNone, kOtherDevice, false},
+    {"setAllowTF32CuBLAS", "", 0, kNone, kOtherDevice, false},
+    {"setAllowFP16ReductionCuBLAS", "", 0, kNone, kOtherDevice, false},
+    {"setAllowBF16ReductionCuBLAS", "", 0, kNone, kOtherDevice, false},
+    {"setAllowFP16AccumulationCuBLAS", "", 0, kNone, kOtherDevice, false},
+    {"_setSMCarveout_EXPERIMENTAL", "", 0, kNone, kOtherDevice, false},
+    {"setOverrideStaleCaptureStream", "", 0, kNone, kOtherDevice, false},
+    {"setWarnOnAccumulateGradStreamMismatch", "", 0, kNone, kOtherDevice, false},
+    {"setReleaseWeightsWhenPrepacking", "", 0, kNone, kNoAnswer, false},
+    {"setDisplayVmapFallbackWarnings", "", 0, kNone, kNoAnswer, false},
+    {"setDefaultMobileCPUAllocator", "", 0, kNone, kNoAnswer, false},
     // Beside the context.
-    {"set_num_threads", "", 0, kNone, "sums are promised to the rounding of the entry, not to the order of threads"},
-    {"set_default_dtype", "", 0, kNone, "the shape of a call and the key have it of their own"},
+    {"set_num_threads", "", 0, kNone, "sums are promised to the rounding of the entry, not to the order of threads",
+     false},
+    {"set_default_dtype", "", 0, kNone, "the shape of a call and the key have it of their own", false},
 };
 
-constexpr unsigned BitsOfAll() {
+constexpr unsigned BitsOfCalls() {
   unsigned bits = 0;
-  for (const ContextSetting& one : kSettings) bits += one.bits;
+  for (const ContextSetting& one : kSettings) bits += one.each_call ? one.bits : 0;
   return bits;
 }
-static_assert(BitsOfAll() <= 64);
+static_assert(BitsOfCalls() <= 16);
 
 }  // namespace
 
 std::span<const ContextSetting> ContextSettings() { return kSettings; }
 
-uint64_t SettingsNow() {
+uint16_t SettingsNow() {
   uint64_t all = 0;
-  for (const ContextSetting& one : kSettings) {
-    if (one.now != nullptr) all = all << one.bits | (one.now() & ((uint64_t{1} << one.bits) - 1));
-  }
-  return all;
+  // Each is a call of its own, that the compiler knows: native calls ask every time.
+  const auto add = [&]<size_t kAt>() {
+    if constexpr (kSettings[kAt].each_call) all = all << kSettings[kAt].bits | kSettings[kAt].now();
+  };
+  [&]<size_t... kAll>(std::index_sequence<kAll...>) {
+    (add.template operator()<kAll>(), ...);
+  }(std::make_index_sequence<std::size(kSettings)>());
+  return static_cast<uint16_t>(all);
 }
 
 }  // namespace ingot::client

@@ -13,12 +13,15 @@ struct ContextSetting {
   unsigned bits;        ///< as many as its values take
   uint64_t (*now)();    ///< null where no answer depends on it
   const char* without;  ///< why none does
+  /// Whether it decides if operators answer at all, or what native code makes of a number; the others decide how the
+  /// operators that stay with PyTorch round, which ask for them themselves.
+  bool each_call;
 };
 
 /// All that at::Context has, and what lies beside it.
 std::span<const ContextSetting> ContextSettings();
 
-/// Those on which answers depend, all in one: two calls with the same find operators that do the same.
-uint64_t SettingsNow();
+/// Those that a call asks for each time, all in one; keys have the others.
+uint16_t SettingsNow();
 
 }  // namespace ingot::client

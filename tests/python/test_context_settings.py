@@ -72,6 +72,10 @@ SETTINGS = {
 }
 
 
+# How operators of PyTorch's round, which ask for it themselves.
+ROUNDING = {"cudnn attention", "mem_efficient attention", "reduced attention", "matmul", "mkldnn", "mkldnn deterministic", "mkldnn conv", "nnpack", "quantized", "sparse"}
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_setting_of_operators_is_part_of_a_call(ingot, name):
     def said(function, x):
@@ -90,13 +94,12 @@ def test_a_setting_of_operators_is_part_of_a_call(ingot, name):
         undo = SETTINGS[name]()
         try:
             found, expected = said(step, x), said(attends, x)
-            assert ingot.stats()["native_calls"] == before
+            assert ingot.stats()["native_calls"] == before + (name in ROUNDING)
             assert torch.allclose(found, expected) if isinstance(expected, torch.Tensor) else found == expected
         finally:
             undo()
         assert torch.allclose(step(x), attends(x))
-        # What says of products what nobody had said of them before stays said.
-        assert ingot.stats()["native_calls"] == before + (name != "matmul")
+        assert ingot.stats()["native_calls"] == before + 1 + (name in ROUNDING)
 
 
 def test_every_setting_of_the_context_is_in_or_has_a_reason():
