@@ -68,6 +68,7 @@ void Observer::Change(PyObject* callable, const Arguments& arguments, bool reads
   if (PyDict_Check(self) && arguments.count > 1) Keys(arguments.values[1]);
   if (ComparesElements(name)) LookInto(self);
   if (!number) {
+    if (name == "set.pop" && PyAnySet_Check(self)) Order(self);  // It takes the first.
     IsGuardedElsewhere(self, "changed");
     return;
   }
