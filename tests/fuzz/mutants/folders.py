@@ -34,7 +34,8 @@ _CHECKS = {
         test_profile test_processes test_gears test_waiting test_sequence_parallel test_ranks test_operator_sizes test_tied_strides test_tensor_programs test_values""",
     "client/native": """recorder_python test_paths test_callables test_digests test_instructions test_made_objects test_classes test_unfaithful_calls
         test_changed_arguments test_given_numbers test_number_arguments test_tensor_numbers test_result_memory test_own_methods
-        test_changes test_unseen_reads test_getters test_second_ways test_changed_between_calls test_moving_state test_new_objects .programs .state .classes .pieces .sizes .aliases
+        test_changes test_unseen_reads test_getters test_second_ways test_lookups_of_native_code test_context_settings
+        test_changed_between_calls test_moving_state test_new_objects .programs .state .classes .pieces .sizes .aliases
         test_one_recording test_compile test_guards_property test_guard_policies test_facade test_pieces test_parts test_agreed test_verification
         test_exported test_custom_ops test_user_kernels test_profile test_explain test_waiting test_exit test_gears test_dynamo test_mutations
         test_cache_compile test_daily_programs test_processes test_interrupts test_programs test_ranks""",
