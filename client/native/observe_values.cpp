@@ -160,7 +160,7 @@ bool Observer::IsPart(PyObject* value) {
          name.ends_with(".lock") || name.ends_with(".RLock") || name == "ellipsis" ||
          CompiledTarget(value) != nullptr || PyContextVar_CheckExact(value) || PyWeakref_CheckRef(value) ||
          PyCapsule_CheckExact(value) ||
-         std::string_view(Py_TYPE(value)->tp_name).starts_with("pybind11_detail_function_record");
+         std::string_view(Py_TYPE(value)->tp_name).find("pybind11_detail_function_record") != std::string_view::npos;
 }
 
 /// An argument's structure may not be changed; what the run made may. True where it is an argument.

@@ -119,7 +119,8 @@ void Layouts::NoteImages(const Node& node) {
 void Layouts::NoteChannelsLast(const Type& type) {
   const size_t rank = type.rank();
   if ((rank != 4 && rank != 5) || type.IsContiguous() || type.strides[1].is_zero()) return;
-  for (const Dim& size : type.sizes) StaysOne(size);
+  // Of dims in the order in which they are named, one of size 1 decides between layouts that are the same.
+  if (IsTurned(type)) std::ranges::for_each(type.sizes, [this](const Dim& size) { StaysOne(size); });
   Dim least;
   for (size_t d = 1;; d = d == 1 ? rank - 1 : d == 2 ? 0 : d - 1) {
     if (sizes_.Seen(type.strides[d]) < sizes_.Seen(least)) {

@@ -47,6 +47,15 @@ def _one_attention():
     return lambda: context.__exit__(None, None, None)
 
 
+def _mkldnn(**flags):
+    def change():
+        context = torch.backends.mkldnn.flags(**flags)  # Which may be set where other tests have frozen what they are by themselves.
+        context.__enter__()
+        return lambda: context.__exit__(None, None, None)
+
+    return change
+
+
 def _nnpack():
     was = torch.backends.nnpack.set_flags(False)
     return lambda: torch.backends.nnpack.set_flags(*was)
@@ -63,8 +72,8 @@ SETTINGS = {
     "matmul": _called(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision, "medium"),
     "default dtype": _called(torch.set_default_dtype, torch.get_default_dtype, torch.float64),
     "flush": _called(torch.set_flush_denormal, lambda: False, True),
-    "mkldnn": _flags(torch.backends.mkldnn, enabled=False),
-    "mkldnn deterministic": _flags(torch.backends.mkldnn, deterministic=True),
+    "mkldnn": _mkldnn(enabled=False),
+    "mkldnn deterministic": _mkldnn(enabled=True, deterministic=True),
     "mkldnn conv": _flags(torch.backends.mkldnn.conv, fp32_precision="bf16"),
     "nnpack": _nnpack,
     "quantized": _flags(torch.backends.quantized, engine="qnnpack") if "qnnpack" in torch.backends.quantized.supported_engines else _nnpack,
