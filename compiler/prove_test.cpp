@@ -88,6 +88,38 @@ TEST(Prove, RunsTheLastRowsToo) {
   EXPECT_FALSE(Prove(Rows(2048), Rows(1792)));
 }
 
+/// out[i] = table[index[i]], where an index is one of `count`.
+loop::Kernel Gather(int count) {
+  return KernelOf(fmt::format(R"(kernel gather symbols 0 {{
+  param p0: in f32[2]
+  param p1: in i32[64]
+  param p2: out f32[64]
+  rows [64]
+  row {{
+    %0 = load p1 [i0] : i32
+    %1 = cast %0 within ({}) : i64
+    %2 = load p0 [%1] : f32
+    store p2 [i0] = %2
+  }}
+}}
+)",
+                              count));
+}
+
+TEST(Prove, FindsCodeThatRefusesAnIndexThatThereIs) {
+  ASSERT_TRUE(Prove(Gather(2), Gather(2)));
+  const auto report = Prove(Gather(2), Gather(1));
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code(), Code::kInternal);
+}
+
+TEST(Prove, TriesTheFirstRowOfATableThatHasNoOther) {
+  const auto report = Prove(Gather(1), Gather(1));
+  ASSERT_TRUE(report) << report.error().ToText();
+  EXPECT_GT(report->kernels[0].rows_run, 0);
+  EXPECT_EQ(report->kernels[0].skipped, "");
+}
+
 // Neither tolerance nor a nudge of the inputs excuses a copy.
 TEST(Prove, ComparesExactResultsBitForBit) {
   const auto scaled = [](double factor) {
