@@ -103,6 +103,10 @@ class Base(torch.nn.Module):
 """
 STARTS = ["0", "1", "2", "3", "7", "-1", "-2", "-6", "1 << 31", "-(1 << 40)"]
 INTS = ["self.a", "self.b", "self.items[0]", "self.table['k']", "self.slots.n", "type(self).c", "Kind.n", "N", "cache.n"]
+# Of facts that the record knows by another way.
+SECOND_WAYS = ["y = small(y + float((numpy.ones((1, 2)) + self.rows)[0, 0]))", "y = small(y + float(numpy.arange(18.0).reshape(9, 2)[self.index, 0][0]))",
+               "y = y + next(iter(self.order | set()))", "y = y + [*self.order.copy()][0]", "y = y + super(Trunk, self.heir).n", "y = y * 2 if MODULE else y + 1",
+               "y = y * 2 if isinstance(MODULE, Loaded) else y - 1"]
 TENSORS = ["self.t", "self.items[2]", "self.table['t']", "self.slots.t", "y[0]"]
 
 
@@ -132,6 +136,8 @@ class Writer:
 
     def _statement(self) -> "list[str]":
         pick, p, q = self._random, self._place(), self._place()
+        if pick.random() < 0.2:
+            return [pick.choice(SECOND_WAYS)]
         t, step = pick.choice(TENSORS), pick.choice([1, 1, 1, 2, -1, -1, -3])
         return [pick.choice([
             f"{p} += {step}", f"{p} += {step}", f"{p} = ({p} + {step}) % {pick.randint(2, 6)} - {pick.randint(0, 3)}", f"{p} = {self._int(2)}", f"{p}, {q} = {q}, {p}",
@@ -148,10 +154,7 @@ class Writer:
             "y = small(y + (lambda: 0).__globals__['N'])", "y = small(y + self.held.by_super())", "y = small(y + self.held.attributes['n'])",
             "self.held.attributes['n'] = N % 5", "y = y + self.whole.by_super()", "y = small(y + len(self.window.base))", "y = small(y + float(self.window.T[1]))",
             "y = y * 2 if self.given is LIST else y + 1", "y = y + [NAN, 2.0].count(self.nan)", f"y = y + len({{self.nan, NAN, {p} % 3}})",
-            f"y = y * 2 if {p} is {q} else y - 1", "y = small(y + float((numpy.ones((1, 2)) + self.rows)[0, 0]))",
-            "y = small(y + float(numpy.arange(18.0).reshape(9, 2)[self.index, 0][0]))", "y = y + next(iter(self.order | set()))",
-            "y = y + [*self.order.copy()][0]", "y = y + super(Trunk, self.heir).n", "y = y * 2 if MODULE else y + 1",
-            "y = y * 2 if isinstance(MODULE, Loaded) else y - 1"])]
+            f"y = y * 2 if {p} is {q} else y - 1"])]
 
     def _block(self, depth: int, count: int) -> "list[str]":
         lines: "list[str]" = []
@@ -168,15 +171,17 @@ class Writer:
         pick, p = self._random, self._place().replace("self", "net")
         if pick.random() < 0.45:
             return ""
+        if pick.random() < 0.3:
+            return pick.choice([f"net.rows[0][0] = {pick.randint(0, 4)}.0", f"net.index[0] = {pick.randint(0, 8)}",
+                                f"net.order.clear(); net.order.update({pick.choice(['[0, 8]', '[8, 0]'])})",
+                                f"net.heir.__class__ = {pick.choice(['OfOne', 'OfTwo'])}", f"MODULE.__class__ = {pick.choice(['Loaded', 'types.ModuleType'])}"])
         return pick.choice(["cache = Cache()", "cache = Cache()", "other, cache = cache, other", f"{p} = {pick.choice(STARTS)}", f"{p} += 5", "net.unrelated += 1",
                             "net.items = list(net.items)", "net.table = dict(net.table)", "net.t = net.t + 1", "net.t = net.items[2] = net.t.clone()", "net.f = 2.0",
                             "kept.cache_clear()", "kept.cache_clear()", f"net.keyed = {{Key({pick.randint(0, 3)}): 4, Key({pick.randint(0, 3)}): 7}}",
                             f"net.keys = {{Key({pick.randint(0, 3)})}}", "W.add_(1)", "kept(7)",
                             f"net.held.n = {pick.randint(0, 3)}", f"net.held = Held({pick.randint(0, 3)})", f"net.whole = Whole({pick.randint(0, 5)})",
                             f"net.window = numpy.arange({pick.choice(['8.0', '6.0'])})[:2]", f"net.given = {pick.choice(['LIST', '[1, 2]'])}",
-                            f"net.nan = {pick.choice(['NAN', 'OTHER'])}", f"net.rows[0][0] = {pick.randint(0, 4)}.0", f"net.index[0] = {pick.randint(0, 8)}",
-                            f"net.order.clear(); net.order.update({pick.choice(['[0, 8]', '[8, 0]'])})", f"net.heir.__class__ = {pick.choice(['OfOne', 'OfTwo'])}",
-                            f"MODULE.__class__ = {pick.choice(['Loaded', 'types.ModuleType'])}",
+                            f"net.nan = {pick.choice(['NAN', 'OTHER'])}",
                             "cache.n = 0", "cache.kept = torch.ones(5, 4)", "net.slots.t = net.table['t']", "net.eval()", "Kind.other = 1", "Kind.n = Kind.n", f"{p} = True",
                             f"{p} = 1.5", "numpy.set_printoptions(legacy=pick)".replace("pick", pick.choice(["False", "'1.25'"])),
                             f"numpy.seterr(divide={pick.choice(['raise', 'ignore'])!r})"])
