@@ -431,7 +431,7 @@ def test_recurrent_layers_serve_sequences_of_every_length(ingot, make, options):
 
 
 def by_remainder(x):
-    return x.relu() * (2 if x.shape[1] % 2 else 2) + 1
+    return x.relu() * (2 if x.shape[1] % 2 else 2) + 1.3125  # A graph that no other test brings into their store.
 
 
 def test_ranges_of_one_template_add_up(ingot):
@@ -442,8 +442,7 @@ def test_ranges_of_one_template_add_up(ingot):
             check(step, by_remainder, [size])
             step.wait()
         check(step, by_remainder, [(5, 10), (5, 11), (2, 30), (2, 31)])
-    assert (seen["captures"], seen["native_calls"]) == (2, 4)
-    assert seen["compiles"] <= 1  # The store, which other tests have as well, may know the graph.
+    assert (seen["captures"], seen["compiles"], seen["native_calls"]) == (2, 1, 4)
     assert ranges(step)[0].count(" or ") == 1
 
 

@@ -215,9 +215,6 @@ class Net(torch.nn.Module):
         return x * 2
 
 
-HELD = types.SimpleNamespace(target=Target)
-
-
 def _of_class(make, name, value, use=lambda one: 2 if one else 3):
     def case():
         one = make()
