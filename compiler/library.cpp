@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/fusion/lower.h"
+#include "compiler/fusion/lower/lower.h"
 #include "compiler/ir/graph_builder.h"
 #include "compiler/ir/text.h"
 #include "compiler/ops/convolution.h"

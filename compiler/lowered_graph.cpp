@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "compiler/conditions.h"
-#include "compiler/fusion/lower.h"
+#include "compiler/fusion/lower/lower.h"
 #include "compiler/ir/text.h"
 #include "compiler/library.h"
 #include "compiler/passes/pipeline.h"

@@ -12,7 +12,7 @@
 #include "compiler/compile.h"
 #include "compiler/explain_steps.h"
 #include "compiler/fusion/fuse.h"
-#include "compiler/fusion/lower.h"
+#include "compiler/fusion/lower/lower.h"
 #include "compiler/import/lift.h"
 #include "compiler/ir/text.h"
 #include "compiler/lowered_graph.h"

@@ -34,7 +34,7 @@ FENCES = {
     "libsodium": (r"sodium(\.h|/)", ("cache/",)),
     "libcurl": (r"curl/", ("cache/curl",)),
     "zstd": (r"zstd\.h", ("cache/",)),
-    "LLVM": (r"(llvm|llvm-c|lld)/", ("compiler/targets/x86/",)),
+    "LLVM": (r"(llvm|llvm-c|lld)/", ("compiler/targets/llvm/", "compiler/targets/x86/")),
     "CUDA": (r"(cuda\.h|cuda_runtime|nvrtc|nvJitLink)", ("kernels/cuda/", "compiler/targets/nvptx/")),
     "libtorch": (r"(ATen|c10|caffe2|torch)/", ("client/", "examples/cpp/")),
     "Asio": (r"boost/asio", ("cache/", "daemon/", "client/", "tools/simulation/")),

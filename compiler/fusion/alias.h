@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "compiler/fusion/lower.h"
+#include "compiler/fusion/lower/lower.h"
 
 namespace ingot::compiler::fusion {
 

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "compiler/fusion/fused_program.h"
 #include "compiler/ir/text.h"
+#include "tests/support/compiler/fused_program.h"
 
 namespace ingot::compiler {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compiler/fusion/decoders.h"
+#include "compiler/fusion/lower/decoders.h"
 #include "compiler/fusion/rounding.h"
 #include "compiler/fusion/verify.h"
 

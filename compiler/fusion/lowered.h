@@ -6,7 +6,7 @@
 
 #include "compiler/fusion/alias.h"
 #include "compiler/fusion/fuse.h"
-#include "compiler/fusion/lower.h"
+#include "compiler/fusion/lower/lower.h"
 
 namespace ingot::compiler::fusion {
 

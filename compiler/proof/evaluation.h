@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "compiler/fusion/lower.h"
+#include "compiler/fusion/lower/lower.h"
 #include "compiler/ir/graph.h"
 #include "compiler/loop/scalar.h"
 
@@ -30,7 +30,7 @@ enum class Narrow : uint8_t { kRounded, kWide };
 
 /// What a graph says that its values are, at given sizes: each node by the expression of its own operator, which is
 /// followed element by element as it is written, without groups, loops, layouts or memory. It shares the rules of
-/// operators (compiler/fusion/lower.h) and arithmetic on scalars with what it judges, and nothing else.
+/// operators (compiler/fusion/lower/lower.h) and arithmetic on scalars with what it judges, and nothing else.
 ///
 /// Elements are computed when they are asked for and kept. Not thread-safe.
 class Evaluation {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "compiler/fusion/lower.h"
+#include "compiler/fusion/lower/lower.h"
 #include "compiler/ir/text.h"
 #include "compiler/ops/call.h"
 #include "compiler/passes/pipeline.h"

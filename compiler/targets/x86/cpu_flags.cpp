@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "base/processor_flags.h"
+#include "compiler/targets/llvm/vector_unit.h"
 #include "compiler/targets/x86/cpu_flags.h"
-#include "compiler/targets/x86/vector_unit.h"
 
 namespace ingot::compiler {
 namespace {

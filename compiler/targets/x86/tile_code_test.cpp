@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "compiler/loop/text.h"
-#include "compiler/targets/x86/kernel_maker.h"
-#include "compiler/targets/x86/product_shape.h"
+#include "tests/support/compiler/kernel_maker.h"
+#include "tests/support/compiler/product_shape.h"
 
 namespace ingot::compiler {
 namespace {

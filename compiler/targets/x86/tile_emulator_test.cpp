@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What stands for tile registers in the tests of the code that uses them.
-#include "compiler/targets/x86/tile_emulator.h"
+#include "tests/support/compiler/tile_emulator.h"
 
 #include <gmock/gmock.h>
 

@@ -7,8 +7,8 @@
 #include "compiler/loop/contraction.h"
 #include "compiler/loop/kernel.h"
 #include "compiler/loop/schedule.h"
+#include "compiler/targets/llvm/vector_unit.h"
 #include "compiler/targets/x86/tile_functions.h"
-#include "compiler/targets/x86/vector_unit.h"
 
 namespace ingot::compiler::x86 {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "compiler/targets/x86/builder.h"
+#include "compiler/targets/llvm/builder.h"
 #include "compiler/targets/x86/tile_functions.h"
 
 namespace ingot::compiler::x86 {

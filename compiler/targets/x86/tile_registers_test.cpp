@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "compiler/loop/substitute.h"
-#include "compiler/targets/x86/compare.h"
-#include "compiler/targets/x86/product_shape.h"
+#include "tests/support/compiler/compare.h"
+#include "tests/support/compiler/product_shape.h"
 
 namespace ingot::compiler {
 namespace {

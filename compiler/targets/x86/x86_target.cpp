@@ -11,12 +11,12 @@
 #include "base/tile_permission.h"
 #include "compiler/loop/contraction.h"
 #include "compiler/loop/text.h"
-#include "compiler/targets/x86/backend.h"
-#include "compiler/targets/x86/jit.h"
-#include "compiler/targets/x86/lower_kernel.h"
-#include "compiler/targets/x86/outline.h"
-#include "compiler/targets/x86/schedules.h"
-#include "compiler/targets/x86/scratch.h"
+#include "compiler/targets/llvm/backend.h"
+#include "compiler/targets/llvm/jit.h"
+#include "compiler/targets/llvm/lower_kernel.h"
+#include "compiler/targets/llvm/outline.h"
+#include "compiler/targets/llvm/schedules.h"
+#include "compiler/targets/llvm/scratch.h"
 
 namespace ingot::compiler::x86 {
 namespace {

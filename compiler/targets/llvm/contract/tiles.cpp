@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How contractions are cut up. Registers hold a tile of the result; the panel of the right operand
+// that goes with it (its columns by `depth`) stays in the first cache while the rows of the task
+// pass by, and those stay in the second one.
+#include "compiler/targets/llvm/contract/tiles.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "compiler/loop/contraction.h"
+#include "compiler/loop/ops.h"
+#include "compiler/targets/llvm/contract/gathered_rows.h"
+#include "compiler/targets/llvm/contract/turned_ways.h"
+#include "compiler/targets/llvm/squares.h"
+#include "compiler/targets/x86/tile_form.h"
+
+namespace ingot::compiler::x86 {
+
+using Lanes = loop::ContractionSchedule::Lanes;
+
+namespace {
+
+// Of one row of a panel: eight of them and as many of the other side are half the first cache.
+constexpr int64_t kDepthBytes = 4096;
+// Of columns in turn, whose sums are four times as many: as many additions for each. What all rows of a register tile
+// read meanwhile stays in the first cache.
+constexpr int64_t kDepthBytesInTurn = 4 * kDepthBytes;
+constexpr int64_t kRowBytesInTurn = 8 * kDepthBytes;
+// Rows whose factors are read beside those of a column from memory: with more of them less of what comes late is
+// hidden.
+constexpr int64_t kRowsInTurn = 4;
+// Rows of a task where there are many: they fill half the second cache.
+constexpr int64_t kRowTile = 64;
+// The same where columns are multiplied as they lie: they come from memory once for all of these.
+constexpr int64_t kRowTileOfPlain = 128;
+// Where each task turns over what its rows share.
+constexpr int64_t kTurnedRowTile = 144;
+// Of row buffers that hold all columns of each row of a task.
+constexpr int64_t kBufferBytes = 256 << 10;
+constexpr int64_t kTypicalColumns = 1024;
+constexpr int64_t kColumnTile = 48;
+// Few columns are shared out among threads in smaller pieces.
+constexpr int64_t kNarrowColumns = 1536;
+// The same of vectors along columns.
+constexpr int64_t kShortColumns = 256;
+// Of few rows: columns that are read once, from memory.
+constexpr int64_t kColumnTileOfFewRows = 32;
+constexpr int64_t kFewRows = 15;
+// Rows of a matrix that are read side by side where a vector runs along them.
+constexpr int64_t kStreams = 16;
+constexpr int64_t kColumnBytesOfFewRows = 1024;
+// Of tile registers: multiplying takes so little that packing must be shared by many rows, but for columns so few that
+// threads share rows. By counting instructions, not measured.
+constexpr int64_t kTileTaskRows = 512;
+constexpr int64_t kTileTaskRowsOfNarrow = 256;
+// What rows that are computed at once have for the depth of a panel, in f32: it stays in the second cache while the
+// columns of a task pass by.
+constexpr int64_t kRowBytesAtOnce = 288 << 10;
+// The same of windows: tasks of many rows turn over less often, tasks of few are more.
+constexpr int64_t kWindowRowTile = 192;
+// Columns that threads keep turned over need no long tasks: what few rows make stays in the first cache.
+constexpr int64_t kGatheredRowTile = 48;
+// Steps of all k together that are turned over at a time, of windows: their panel stays in the second cache.
+constexpr int64_t kWindowDepth = 576;
+// Steps that rows read side by side under one condition: fewer are gathered first.
+constexpr int64_t kGatheredStepsMax = 8;
+// What a thread keeps turned over from task to task: as much as leaves room in the second cache.
+constexpr int64_t kKeptBytes = 640 << 10;
+// Steps of a k that are taken side by side, on what was read once: elements in one byte, mostly.
+constexpr int64_t kUnrolledMax = 4;
+
+/// Rows of the kernel's last dim; 0 where it is not known.
+int64_t KnownRows(const loop::Kernel& kernel) {
+  if (kernel.rows.empty()) return 1;
+  return kernel.rows.back().is_const() ? std::max<int64_t>(1, kernel.rows.back().const_value()) : 0;
+}
+
+/// Rows of a task, at most, whose columns are turned over.
+int64_t TurnedTaskRows(const loop::Block& block, const loop::ContractionSchedule& tile) {
+  if (!tile.turned.by_tiles) return kTurnedRowTile;
+  const bool is_narrow = block.extent.is_const() && block.extent.const_value() <= kNarrowColumns;
+  return is_narrow ? kTileTaskRowsOfNarrow : kTileTaskRows;
+}
+
+bool IsInCondition(const loop::Kernel& kernel, const loop::Contraction& form, size_t depth) {
+  const size_t variable = kernel.rows.size() + 1 + depth;
+  return std::ranges::any_of(form.left.indices,
+                             [&](loop::Id id) { return !kernel.insts[id].index.coefs[variable].is_zero(); });
+}
+
+/// Rows and vectors of a register tile that leave little of `rows` and `vectors` over, which are 0 where nobody knows
+/// them. Sums, vectors of columns and one element of a row are in registers at once.
+std::pair<unsigned, unsigned> WindowRegisters(int64_t rows, int64_t vectors, bool is_wide) {
+  constexpr int64_t kMany = 1 << 20, kRowsMax = 12;
+  const int64_t most = is_wide ? 24 : 12, columns_max = is_wide ? 4 : 2;
+  if (rows == 0) rows = kMany;
+  if (vectors == 0) vectors = kMany;
+  const auto padded = [](int64_t count, int64_t by) { return (count + by - 1) / by * by; };
+  std::pair<unsigned, unsigned> best;
+  double least = 0;
+  for (int64_t v = std::min(columns_max, vectors); v >= 1; --v) {
+    for (int64_t r = std::min(most / v, kRowsMax); r >= 1; --r) {
+      // What is computed in vain, and what is read for each product; a few sums wait for each other.
+      const double waste = double(padded(rows, r)) * double(padded(vectors, v)) / (double(rows) * double(vectors));
+      const double reads = double(r + v) / double(r * v), waits = r * v < 8 ? 8.0 / double(r * v) : 1.0;
+      const double cost = waste * (1 + 0.05 * reads) * std::max({1.0, reads, waits});
+      if (least != 0 && cost >= least) continue;
+      least = cost;
+      best = {static_cast<unsigned>(r), static_cast<unsigned>(v)};
+    }
+  }
+  return best;
+}
+
+/// Pieces are cut from the k along which rows read neighbours under one condition: their registers stay full for long.
+loop::ContractionSchedule WindowTileOf(const loop::Kernel& kernel, const loop::Block& block,
+                                       const loop::Contraction& form, int64_t rows, const VectorUnit& unit) {
+  loop::ContractionSchedule tile;
+  tile.lanes = Lanes::kColumns;
+  constexpr int64_t kTypicalDepth = 64;
+  const auto extent_of = [&](size_t k) {
+    return block.depths[k].is_const() ? std::max<int64_t>(1, block.depths[k].const_value()) : kTypicalDepth;
+  };
+  std::tuple<bool, bool, int64_t> best;
+  int64_t steps = 1;
+  for (size_t k = 0; k < block.depths.size(); ++k) {
+    const guards::Dim& coef = kernel.insts[form.left.root].index.coefs[kernel.rows.size() + 1 + k];
+    const std::tuple here(!IsInCondition(kernel, form, k), coef.is_one(), extent_of(k));
+    if (k == 0 || here > best) {
+      best = here;
+      tile.lane_depth = static_cast<unsigned>(k);
+    }
+    steps *= extent_of(k);
+  }
+  const int64_t extent = extent_of(tile.lane_depth);
+  const int64_t depth = std::max<int64_t>(4, kWindowDepth / (steps / extent) / 4 * 4);
+  tile.turned.from = 1;
+  tile.turned.depth = block.depths[tile.lane_depth].is_const() && extent <= depth ? 0 : depth;
+  const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
+  const int64_t vectors =
+      block.extent.is_const() ? std::max<int64_t>(1, (block.extent.const_value() + lanes - 1) / lanes) : 0;
+  std::tie(tile.turned.rows, tile.turned.columns) = WindowRegisters(rows, vectors, unit.bytes == 64);
+  loop::ContractionSchedule whole = tile;
+  whole.turned.depth = 0;
+  if (extent <= kGatheredStepsMax && GatheredRowsOf(kernel, form, WindowPanelOf(kernel, form, whole, {}, unit))) {
+    tile = whole;
+    tile.turned.gathers = true;
+  }
+  return tile;
+}
+
+/// `rows`: of all dims that tasks count as rows; 0 where nobody knows them.
+loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& block, int64_t rows,
+                                 const VectorUnit& unit) {
+  loop::ContractionSchedule tile;
+  const auto form = *loop::ContractionOf(kernel, block);
+  if (GoesByWindows(kernel, form)) return WindowTileOf(kernel, block, form, rows, unit);
+  const bool is_few = rows != 0 && rows <= kFewRows, is_wide = unit.bytes == 64;
+  tile.turned = TurnedOf(kernel, block, rows, form, unit);
+  const auto depth_of_lanes = loop::DepthOfLanes(kernel, form);
+  if (depth_of_lanes) {
+    tile.lanes = Lanes::kDepth;
+    tile.lane_depth = static_cast<unsigned>(*depth_of_lanes);
+    size_t widest = 1;
+    for (const loop::Id load : form.right.loads) widest = std::max(widest, SizeOf(kernel.insts[load].dtype));
+    // Where all rows but a few are turned over for, those few are read as few rows are.
+    const bool leaves_few = tile.turned.from > 1 && tile.turned.from < kPlainTurnedRowsMin;
+    if (is_few || leaves_few) {
+      const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone;
+      const int64_t most = decodes && is_wide && rows != 0 ? 2 * kRowsInTurn : kRowsInTurn;
+      const int64_t groups = (rows + most - 1) / most;
+      tile.rows = static_cast<unsigned>(rows == 0 ? most : (rows + groups - 1) / groups);
+      tile.columns = 8;
+      // Where memory is not what they wait for, two columns share what rows read.
+      tile.in_turn = rows > kRowsInTurn || (decodes && tile.rows > 2) ? 2 : 1;
+      tile.depth = std::min(kDepthBytesInTurn, kRowBytesInTurn / int64_t{tile.rows});
+    } else {
+      // As many sums as there are registers, less one row of factors and one more.
+      tile.rows = static_cast<unsigned>(rows == 0 ? 4 : std::min<int64_t>(rows, 4));
+      if (!is_wide) tile.rows = std::min(tile.rows, 3U);
+      tile.columns = is_wide ? 6 : 4;
+      // The columns of a task are whole register tiles of either way.
+      if (is_wide && tile.turned.from > 1) std::tie(tile.rows, tile.columns) = std::pair(3U, 8U);
+      tile.depth = kDepthBytes;
+    }
+    // Pieces are whole rounds of every way of reading.
+    constexpr int64_t kWholeRounds = 128;
+    tile.depth = tile.depth / static_cast<int64_t>(widest) / kWholeRounds * kWholeRounds;
+  } else {
+    tile.lanes = Lanes::kColumns;
+    tile.columns = is_wide ? 4 : 2;
+    int64_t most = is_wide ? 6 : 4;
+    if (block.extent.is_const() && rows != 1) {
+      const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(form.sum));
+      const int64_t vectors = (block.extent.const_value() + lanes - 1) / lanes;
+      // Wide sums count twice, see below.
+      const int64_t all = form.sum == guards::DType::kF64 ? 2 * vectors : vectors;
+      tile.columns = static_cast<unsigned>(std::clamp<int64_t>(all, 1, tile.columns));
+      // As many sums as hide the time that one takes.
+      if (tile.columns == 1 && is_wide) most = 8;
+    }
+    tile.rows = static_cast<unsigned>(rows == 0 ? most : std::min(rows, most));
+    tile.depth = rows == 1 ? kStreams : rows != 0 && rows < 4 ? 0 : 128;
+  }
+  // Wide sums take two registers for the elements of one.
+  if (form.sum == guards::DType::kF64 && tile.columns > 2) tile.columns /= 2;
+  // Code for any number of rows is the same for all sizes (outline.h).
+  const bool is_open = rows == 0 && tile.in_turn == 0;
+  if (block.depths.size() > 1) {
+    // Operands in groups are of few bits: a panel of them is in the first cache as it is.
+    tile.depth = 0;
+    for (size_t k = 0; k < block.depths.size(); ++k) {
+      if (depth_of_lanes == k || !block.depths[k].is_const()) continue;
+      const int64_t extent = block.depths[k].const_value();
+      const bool shares = std::ranges::any_of(form.right.loads, [&](loop::Id load) {
+        const guards::Dims& coefs = kernel.insts[load].index.coefs;
+        const size_t lane = depth_of_lanes ? kernel.rows.size() + 1 + *depth_of_lanes : kernel.rows.size();
+        return coefs[kernel.rows.size() + 1 + k].is_zero() && !coefs[lane].is_zero();
+      });
+      if (shares && extent >= 1 && extent <= kUnrolledMax) tile.unrolled |= 1U << k;
+    }
+  } else if (!is_open && block.depths[0].is_const() && tile.depth >= block.depths[0].const_value()) {
+    tile.depth = 0;
+  }
+  return tile;
+}
+
+}  // namespace
+
+Pairs PairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit) {
+  const auto depth = loop::DepthOfLanes(kernel, contraction);
+  if (!depth) return Pairs::kNone;
+  if (contraction.sum == guards::DType::kI32) {
+    const auto is_narrow = [&](const loop::Operand& operand) {
+      const loop::Inst& root = kernel.insts[operand.root];
+      if (root.op != loop::ScalarOp::kCast) return false;
+      const guards::DType from = kernel.insts[root.args[0]].dtype;
+      return from == guards::DType::kI8 || from == guards::DType::kU8;
+    };
+    return is_narrow(contraction.left) && is_narrow(contraction.right) ? Pairs::kI16 : Pairs::kNone;
+  }
+  const loop::Id left = loop::PlainLoad(kernel, contraction.left), right = loop::PlainLoad(kernel, contraction.right);
+  if (!unit.dots_bf16 || left == loop::kNone || right == loop::kNone || contraction.depths.size() != 1) {
+    return Pairs::kNone;
+  }
+  const auto is_taken = [&](loop::Id id) {
+    const loop::Inst& load = kernel.insts[id];
+    return load.dtype == guards::DType::kBF16 && load.index.coefs[kernel.rows.size() + 1].is_one();
+  };
+  return is_taken(left) && is_taken(right) ? Pairs::kBF16 : Pairs::kNone;
+}
+
+/// Row dims, from the last on, that tiles count over: short ones are no tile by themselves.
+size_t RowDimsOf(const loop::Kernel& kernel) {
+  bool has_windows = false;
+  const auto shares = [&](size_t dim) {
+    return std::ranges::all_of(kernel.blocks, [&](const loop::Block& block) {
+      if (!block.is_contraction()) return true;
+      const auto form = *loop::ContractionOf(kernel, block);
+      return !loop::RightDependsOnRow(kernel, form, dim);
+    });
+  };
+  for (const loop::Block& block : kernel.blocks) {
+    if (block.is_contraction()) has_windows |= GoesByWindows(kernel, *loop::ContractionOf(kernel, block));
+  }
+  const int64_t known = KnownRows(kernel);
+  if (!has_windows && known >= kRowTile) return 1;
+  size_t dims = std::min<size_t>(1, kernel.rows.size());
+  while (dims < kernel.rows.size() && shares(kernel.rows.size() - 1 - dims)) ++dims;
+  return std::max<size_t>(1, dims);
+}
+
+void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
+  int64_t row_step = 1, column_step = 1, most_rows = kRowTile, rows_at_once = 0;
+  bool is_along_columns = false, has_windows = false, has_plain_panels = false;
+  schedule.row_dims = RowDimsOf(kernel);
+  const guards::Dim tiled = loop::TiledRows(kernel, schedule);
+  const bool shares_all = schedule.row_dims == std::max<size_t>(1, kernel.rows.size());
+  const int64_t rows = tiled.is_const() ? std::max<int64_t>(1, tiled.const_value()) : 0;
+  for (const loop::Block& block : kernel.blocks) {
+    if (!block.is_contraction()) continue;
+    const loop::ContractionSchedule tile = TileOf(kernel, block, rows, unit);
+    const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(kernel.row_buffers[block.into].dtype));
+    if (tile.turned.from != 1) {
+      row_step = std::lcm(row_step, int64_t{tile.rows});
+      const bool along_columns = tile.lanes == Lanes::kColumns;
+      column_step = std::lcm(column_step, along_columns ? tile.columns * lanes : tile.columns);
+      is_along_columns |= along_columns;
+    }
+    if (tile.turned.from != 0) {
+      row_step = std::lcm(row_step, int64_t{tile.turned.rows});
+      column_step = std::lcm(column_step, tile.turned.columns * lanes);
+      is_along_columns = true;
+      const auto form = *loop::ContractionOf(kernel, block);
+      const bool is_window = GoesByWindows(kernel, form);
+      const bool is_plain = !is_window && tile.turned.depth != 0 && TurnsPlain(kernel, form, unit);
+      has_windows |= is_window;
+      has_plain_panels |= is_plain;
+      const guards::Dim steps = TurnedSteps(block, tile);
+      // Tasks of few rows, so that there are some for all threads, and as many at once as a thread has.
+      const bool shares_panel = !is_window && !tile.turned.by_tiles && steps.is_const() && loop::MayTileColumns(kernel);
+      if (shares_panel) {
+        const int64_t row_bytes = std::max<int64_t>(1, steps.const_value()) * int64_t{sizeof(float)};
+        rows_at_once = std::max({rows_at_once, kRowBytesAtOnce / row_bytes, kTurnedRowTile});
+      }
+      const int64_t of_windows = tile.turned.gathers && shares_all ? kGatheredRowTile : kWindowRowTile;
+      const int64_t of_turned = shares_panel ? kRowTile : TurnedTaskRows(block, tile);
+      most_rows = is_window && schedule.contractions.empty() ? of_windows
+                                                             : std::max(most_rows, is_window ? of_windows : of_turned);
+    }
+    schedule.contractions.push_back(tile);
+  }
+  const bool shares_columns = loop::MayTileColumns(kernel) && !is_along_columns;
+  if (shares_columns) most_rows = kRowTileOfPlain;
+  schedule.row_tile = rows == 0 ? most_rows : std::min(most_rows, rows);
+  if (has_windows && rows != 0) {
+    // Tiles of about that many rows, alike, and even in number: threads share them.
+    int64_t count = std::max<int64_t>(1, (rows + most_rows / 2) / most_rows);
+    if (count > 2) count += count % 2;
+    schedule.row_tile = (rows + count - 1) / count;
+  }
+  schedule.row_tile = (schedule.row_tile + row_step - 1) / row_step * row_step;
+  // Windows keep their columns from task to task.
+  if (has_windows) rows_at_once = 0;
+  const int64_t tasks = rows == 0 ? rows_at_once : (rows + schedule.row_tile - 1) / schedule.row_tile;
+  schedule.tasks_at_once = std::max<int64_t>(1, std::min(tasks, rows_at_once / schedule.row_tile));
+  if (loop::MayTileColumns(kernel)) {
+    const bool is_few = rows != 0 && rows <= kFewRows;
+    const guards::Dim& extent = std::ranges::find_if(kernel.blocks, &loop::Block::is_loop)->extent;
+    const bool is_narrow = extent.is_const() && extent.const_value() <= kNarrowColumns;
+    int64_t columns = is_few ? kColumnTileOfFewRows : is_narrow && shares_columns ? kColumnTile / 2 : kColumnTile;
+    const bool is_short = extent.is_const() && extent.const_value() <= kShortColumns;
+    if (is_along_columns) columns = is_few ? kColumnBytesOfFewRows / 4 : is_short ? kColumnTile : 2 * kColumnTile;
+    if (has_windows || has_plain_panels) columns = column_step;
+    // Rows are decoded for each task; few columns are shared out among threads in smaller pieces. Windows keep those of
+    // one register tile.
+    const auto decodes_rows = [](const loop::ContractionSchedule& tile) { return tile.turned.decodes_rows; };
+    const bool is_scarce = extent.is_const() && extent.const_value() <= kNarrowColumns / 3;
+    const bool may_double = has_plain_panels && !has_windows && !is_scarce;
+    if (may_double && std::ranges::any_of(schedule.contractions, decodes_rows)) columns *= 2;
+    schedule.column_tile = (columns + column_step - 1) / column_step * column_step;
+    schedule.transposed = TransposedIn(kernel);
+  } else {
+    int64_t row_bytes = 0;
+    for (const loop::RowBuffer& buffer : kernel.row_buffers) {
+      const int64_t extent = buffer.extent.is_const() ? buffer.extent.const_value() : kTypicalColumns;
+      row_bytes += extent * static_cast<int64_t>(SizeOf(buffer.dtype));
+    }
+    const int64_t fitting = std::max<int64_t>(1, kBufferBytes / std::max<int64_t>(1, row_bytes));
+    schedule.row_tile = std::min(schedule.row_tile, std::max(row_step, fitting / row_step * row_step));
+  }
+}
+
+std::vector<loop::Schedule> OtherTiles(const loop::Kernel& kernel, const VectorUnit& unit,
+                                       const loop::Schedule& first) {
+  std::vector<loop::Schedule> others;
+  const int64_t rows = KnownRows(kernel);
+  // Few rows are read from memory as fast as that goes, and columns that belong together are of one task.
+  if (first.contractions.empty() || first.column_tile == 0 || (rows != 0 && rows <= kFewRows)) return others;
+  const auto is_plain = [](const loop::ContractionSchedule& tile) {
+    return tile.lanes == Lanes::kDepth && tile.turned.from == 0 && tile.unrolled == 0;
+  };
+  // 0 rows: those of the first schedule.
+  std::vector<std::pair<unsigned, unsigned>> registers = {{0, 0}};
+  const auto is_single = [](const loop::RowBuffer& buffer) { return buffer.dtype == guards::DType::kF32; };
+  if (std::ranges::all_of(first.contractions, is_plain) && std::ranges::all_of(kernel.row_buffers, is_single)) {
+    if (unit.bytes == 64) registers.insert(registers.end(), {{2, 8}, {2, 12}, {3, 8}});
+    if (unit.bytes == 32) registers.insert(registers.end(), {{2, 4}, {2, 6}});
+  }
+  // A task that has more columns and rows turns to memory less often, and leaves fewer tasks for other threads.
+  constexpr std::pair<int64_t, int64_t> kGrowths[] = {{1, 1}, {4, 2}, {8, 1}, {8, 2}};
+  const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(kernel.row_buffers.front().dtype));
+  const auto up = [](int64_t size, int64_t step) { return (size + step - 1) / step * step; };
+  for (const auto& [tile_rows, tile_columns] : registers) {
+    for (const auto& [column_growth, row_growth] : kGrowths) {
+      loop::Schedule other = first;
+      int64_t row_step = 1, column_step = 1;
+      for (loop::ContractionSchedule& tile : other.contractions) {
+        if (tile_rows != 0) {
+          tile.rows = tile_rows;
+          tile.columns = tile_columns;
+        }
+        if (tile.turned.from != 1) {
+          row_step = std::lcm(row_step, int64_t{tile.rows});
+          column_step = std::lcm(column_step, tile.lanes == Lanes::kColumns ? tile.columns * lanes : tile.columns);
+        }
+        if (tile.turned.from != 0) {
+          row_step = std::lcm(row_step, int64_t{tile.turned.rows});
+          column_step = std::lcm(column_step, tile.turned.columns * lanes);
+        }
+      }
+      const bool is_at_once = first.tasks_at_once > 1;
+      if (is_at_once) other.tasks_at_once *= row_growth;
+      int64_t task_rows = first.row_tile * (is_at_once ? 1 : row_growth);
+      if (rows != 0) task_rows = std::min(task_rows, rows);
+      other.row_tile = up(task_rows, row_step);
+      other.column_tile = up(first.column_tile * column_growth, column_step);
+      if (!(other == first) && std::ranges::find(others, other) == others.end()) others.push_back(std::move(other));
+    }
+  }
+  return others;
+}
+
+Pairs TurnedPairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit) {
+  const guards::Dim& depth = contraction.depths[0];
+  const bool is_even = depth.is_const() && depth.const_value() % 2 == 0;
+  if (contraction.sum == guards::DType::kF32 && !unit.dots_bf16_fast) return Pairs::kNone;
+  return is_even ? PairsOf(kernel, contraction, unit) : Pairs::kNone;
+}
+
+bool GoesByWindows(const loop::Kernel& kernel, const loop::Contraction& contraction) {
+  if (!loop::IsWindow(kernel, contraction)) return false;
+  const auto lanes = loop::DepthOfLanes(kernel, contraction);
+  if (contraction.left.is_guarded || (!lanes && !loop::RunsAlongColumns(kernel, contraction))) return true;
+  // Lanes along so few steps would be empty mostly.
+  if (!lanes || contraction.depths.size() == 1) return false;
+  const guards::Dim& steps = contraction.depths[*lanes];
+  return steps.is_const() && steps.const_value() <= kGatheredStepsMax;
+}
+
+WindowPanel WindowPanelOf(const loop::Kernel& kernel, const loop::Contraction& contraction,
+                          const loop::ContractionSchedule& tile, const loop::Schedule& schedule,
+                          const VectorUnit& unit) {
+  WindowPanel panel;
+  const size_t count = contraction.depths.size();
+  panel.steps.resize(count);
+  std::vector<bool> is_in_run(count);
+  const auto is_cut = [&](size_t k) { return k == tile.lane_depth && tile.turned.depth != 0; };
+  const auto extent_of = [&](size_t k) { return is_cut(k) ? guards::Dim(tile.turned.depth) : contraction.depths[k]; };
+  panel.run_steps = guards::Dim(1);
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (size_t k = 0; k < count && !grows; ++k) {
+      const guards::Dim& coef = kernel.insts[contraction.right.root].index.coefs[kernel.rows.size() + 1 + k];
+      if (is_in_run[k] || !(coef == panel.run_steps)) continue;
+      panel.run.push_back(k);
+      panel.steps[k] = coef;
+      is_in_run[k] = grows = true;
+      panel.run_steps = panel.run_steps * extent_of(k);
+    }
+    // What lies behind a piece is not its neighbour.
+    if (grows && is_cut(panel.run.back())) break;
+  }
+  panel.rows = panel.run_steps;
+  for (size_t k = count; k-- > 0;) {
+    if (is_in_run[k]) continue;
+    panel.outer.insert(panel.outer.begin(), k);
+    panel.steps[k] = panel.rows;
+    panel.rows = panel.rows * extent_of(k);
+  }
+  // One register tile of columns in each task, and all rows share it.
+  const int64_t width = int64_t{tile.turned.columns} * unit.bytes / int64_t{sizeof(float)};
+  const guards::Dim& extent = contraction.depths[tile.lane_depth];
+  if (schedule.column_tile != width || schedule.row_dims != std::max<size_t>(1, kernel.rows.size())) return panel;
+  if (!panel.rows.is_const() || !extent.is_const()) return panel;
+  const int64_t depth = tile.turned.depth != 0 ? tile.turned.depth : std::max<int64_t>(1, extent.const_value());
+  const int64_t pieces = std::max<int64_t>(1, (extent.const_value() + depth - 1) / depth);
+  if (pieces * panel.rows.const_value() * width * int64_t{sizeof(float)} > kKeptBytes) return panel;
+  panel.is_kept = true;
+  panel.pieces = pieces;
+  return panel;
+}
+
+guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, const loop::ContractionSchedule& tile,
+                       const loop::Schedule& schedule, const VectorUnit& unit) {
+  const loop::ContractionSchedule::Turned& turned = tile.turned;
+  guards::Dim bytes;
+  if (tile.in_turn != 0) {
+    const auto size = static_cast<int64_t>(SizeOf(kernel.row_buffers[block.into].dtype));
+    const int64_t rows = turned.from > 1 ? turned.from - 1 : schedule.rows_at_once();
+    bytes = (block.Depth() * guards::Dim(size) + guards::Dim(unit.bytes)) * guards::Dim(rows);
+  }
+  if (turned.from == 0) return bytes;
+  const auto form = *loop::ContractionOf(kernel, block);
+  if (const auto tiles = turned.by_tiles ? TileFormOf(kernel, block, form, unit) : std::nullopt) {
+    return bytes + guards::Dim(TilePanelOf(block, *tiles, tile).bytes());
+  }
+  const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
+  guards::Dim depth = TurnedSteps(block, tile);
+  if (GoesByWindows(kernel, form)) {
+    const WindowPanel panel = WindowPanelOf(kernel, form, tile, schedule, unit);
+    depth = panel.rows * guards::Dim(panel.pieces);
+    if (turned.gathers) bytes = bytes + guards::Dim(BytesOf(*GatheredRowsOf(kernel, form, panel), turned.rows, unit));
+  }
+  bytes = bytes + (depth + guards::Dim(lanes)) * guards::Dim(int64_t{turned.columns} * unit.bytes);
+  if (!turned.decodes_rows) return bytes;
+  const int64_t row_bytes = schedule.rows_at_once() * int64_t{sizeof(float)};
+  return bytes + DecodedSteps(block, tile, unit) * guards::Dim(row_bytes);
+}
+
+guards::Dim DecodedSteps(const loop::Block& block, const loop::ContractionSchedule& tile, const VectorUnit& unit) {
+  return TurnedSteps(block, tile) + guards::Dim(int64_t{unit.bytes} / int64_t{sizeof(float)});
+}
+
+TileBuffer TileBufferOf(const loop::Kernel& kernel, const loop::Schedule& schedule, uint32_t row_buffer,
+                        const VectorUnit& unit) {
+  const loop::RowBuffer& buffer = kernel.row_buffers[row_buffer];
+  TileBuffer tile{buffer.extent, schedule.rows_at_once()};
+  if (schedule.column_tile != 0) tile.columns = schedule.column_tile;
+  // A register more: the last columns are stored whole.
+  const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(buffer.dtype));
+  tile.columns = tile.columns + guards::Dim(lanes * 4);
+  return tile;
+}
+
+}  // namespace ingot::compiler::x86
