@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "daemon/ports.h"
+#include "daemon/state/ports.h"
 #include "proto/endpoint.h"
 
 namespace ingot::daemon {

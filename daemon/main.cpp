@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ingotd: keeps artifacts and has them compiled, for one user and one store directory.
-#include "daemon/compiler_graphs.h"
+#include "daemon/compile/compiler_graphs.h"
 #include "daemon/daemon_main.h"
 
 int main(int count, char** values) {

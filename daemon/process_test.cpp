@@ -23,7 +23,7 @@
 #include <thread>
 
 #include "client/lib/start_daemon.h"
-#include "daemon/test_server.h"
+#include "tests/support/daemon/test_server.h"
 
 namespace ingot::daemon {
 namespace {

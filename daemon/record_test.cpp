@@ -3,8 +3,8 @@
 // the daemon answers and never serves bytes that are not what their digest says.
 #include <nlohmann/json.hpp>
 
-#include "daemon/convert.h"
-#include "daemon/test_server.h"
+#include "daemon/state/convert.h"
+#include "tests/support/daemon/test_server.h"
 
 namespace ingot::daemon {
 namespace {

@@ -43,7 +43,7 @@ FENCES = {
     "OpenSSL": (r"(openssl/|boost/asio/ssl)", ("cache/certificate", "cache/payload_hash", "cache/redis_scripts", "cache/sha256", "cache/transport")),
     "jemalloc": (r"jemalloc/", ("daemon/heap",)),
     "CLI11": (r"CLI/", ("tools/", "daemon/")),
-    "toml++": (r"toml\+\+/", ("daemon/config", "cache/trust_text")),
+    "toml++": (r"toml\+\+/", ("daemon/state/config", "cache/trust_text")),
     "nlohmann/json": (r"nlohmann/", ("tools/", "daemon/", "client/lib/call_signature", "client/lib/exported_file", "client/lib/given_arguments",
                                       "client/lib/weight_file", "client/api/", "client/archive/", "client/onnx/onnx_model")),
     "protobuf": (r"(google/protobuf|client/onnx/onnx\.pb\.h)", ("client/onnx/wire_model.cpp",)),

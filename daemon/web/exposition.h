@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/metrics.h"
-#include "daemon/verbs.h"
+#include "daemon/admin/verbs.h"
 
 namespace ingot::daemon::web {
 

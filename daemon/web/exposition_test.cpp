@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include "cache/local_index.h"
-#include "daemon/test_server.h"
+#include "tests/support/daemon/test_server.h"
 
 namespace ingot::daemon::web {
 namespace {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fake_clock.h"
-#include "daemon/test_server.h"
+#include "tests/support/daemon/test_server.h"
 
 namespace ingot::daemon::web {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "cache/waiter.h"
-#include "daemon/verbs.h"
+#include "daemon/admin/verbs.h"
 #include "daemon/web/assets.h"
 #include "daemon/web/exposition.h"
 #include "daemon/web/listen_address.h"

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "cache/task.h"
+#include "daemon/admin/queries.h"
 #include "daemon/core.h"
-#include "daemon/queries.h"
-#include "daemon/thread_pool.h"
+#include "daemon/state/thread_pool.h"
 #include "daemon/web/target.h"
 #include "daemon/web/token.h"
 

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
-#include "daemon/config.h"
+#include "daemon/state/config.h"
 
 namespace ingot::daemon::web {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/metrics.h"
-#include "daemon/verbs.h"
+#include "daemon/admin/verbs.h"
 #include "daemon/web/exposition.h"
 #include "daemon/web/own_use.h"
 #include "proto/endpoint.h"

@@ -30,7 +30,7 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
-#include "daemon/tcp_listener.h"
+#include "daemon/serve/tcp_listener.h"
 #include "daemon/web/listen_address.h"
 #include "daemon/web/peer_user.h"
 #include "daemon/web/site.h"

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "daemon/admin/queries.h"
 #include "daemon/core.h"
-#include "daemon/queries.h"
 
 namespace ingot::daemon::web {
 

@@ -14,8 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "daemon/test_server.h"
 #include "daemon/web/listen_address.h"
+#include "tests/support/daemon/test_server.h"
 
 namespace ingot::daemon::web {
 namespace {

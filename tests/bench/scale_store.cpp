@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "cache/open_store.h"
-#include "daemon/convert.h"
-#include "daemon/entries.h"
+#include "daemon/state/convert.h"
+#include "daemon/state/entries.h"
 #include "proto/endpoint.h"
 #include "proto/message.h"
 

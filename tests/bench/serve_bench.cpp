@@ -18,7 +18,7 @@
 #include "cache/remote_blobs.h"
 #include "cache/remote_index.h"
 #include "cache/remote_tokens.h"
-#include "daemon/serve.h"
+#include "daemon/serve/serve.h"
 #include "tests/support/await.h"
 #include "tests/support/certificates.h"
 

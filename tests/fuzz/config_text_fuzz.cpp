@@ -2,7 +2,7 @@
 // The daemon's configuration file.
 #include <fmt/format.h>
 
-#include "daemon/config.h"
+#include "daemon/state/config.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ingot::fuzz {

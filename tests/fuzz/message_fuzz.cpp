@@ -3,7 +3,7 @@
 #include <iterator>
 
 #include "cache/key.h"
-#include "daemon/convert.h"
+#include "daemon/state/convert.h"
 #include "proto/cluster_generated.h"
 #include "proto/message.h"
 #include "proto/record_generated.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What holders of leases on other machines say of their progress.
-#include "daemon/outlook.h"
+#include "daemon/compile/outlook.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ingot::fuzz {

@@ -4,12 +4,12 @@
 #include <future>
 
 #include "cache/memory_store.h"
-#include "daemon/compiler_graphs.h"
-#include "daemon/fake_compilers.h"
-#include "daemon/requests.h"
+#include "daemon/compile/compiler_graphs.h"
+#include "daemon/ipc/requests.h"
 #include "proto/message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/messages.h"
+#include "tests/support/daemon/fake_compilers.h"
 #include "tests/support/recording_builder.h"
 
 namespace ingot::fuzz {

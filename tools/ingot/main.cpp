@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <deque>
 
-#include "daemon/config.h"
+#include "daemon/state/config.h"
 #include "proto/endpoint.h"
 #include "tools/ingot/complete.h"
 #include "tools/ingot/terminal.h"

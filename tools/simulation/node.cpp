@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "cache/sharded_index.h"
-#include "daemon/convert.h"
+#include "daemon/state/convert.h"
 #include "proto/message.h"
 
 namespace ingot::simulation {

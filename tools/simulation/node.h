@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "cache/signing_key.h"
-#include "daemon/compile_service.h"
+#include "daemon/compile/compile_service.h"
 #include "daemon/core.h"
-#include "daemon/fake_graphs.h"
-#include "daemon/lookup_service.h"
+#include "daemon/ipc/lookup_service.h"
+#include "tests/support/daemon/fake_graphs.h"
 #include "tools/simulation/world.h"
 
 namespace ingot::simulation {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/log.h"
-#include "daemon/config.h"
+#include "daemon/state/config.h"
 
 namespace ingot::simulation {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/start_program.h"
 #include "client/lib/start_daemon.h"
-#include "daemon/config.h"
+#include "daemon/state/config.h"
 #include "tools/ingot/table.h"
 #include "tools/ingot/verb.h"
 

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "cache/remote_tokens.h"
 #include "cache/revocation.h"
-#include "daemon/config.h"
+#include "daemon/state/config.h"
 #include "tools/ingot/table.h"
 #include "tools/ingot/verb.h"
 

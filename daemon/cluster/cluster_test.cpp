@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// Daemons of several machines that share an index and blobs, inside one process.
+#include "base/fake_clock.h"
+#include "cache/circuit_breaker.h"
+#include "cache/rendezvous.h"
+#include "cache/sharded_blobs.h"
+#include "cache/sharded_index.h"
+#include "daemon/state/convert.h"
+#include "tests/support/daemon/test_machines.h"
+
+namespace ingot::daemon {
+namespace {
+
+TEST_F(ClusterTest, WhatOneMachineMadeServesAnother) {
+  const auto a = Start("a");
+  ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
+  WaitFor([&] { return Count(Counter::cluster_writes) == 2; });
+  const auto b = Start("b", /*may_sign=*/false);
+  auto found = b->client().Lookup(*MakeKey("f"));
+  ASSERT_TRUE(found) << found.error().ToText();
+  ASSERT_TRUE(found->reply.found) << found->reply.why;
+  ASSERT_EQ(found->files.size(), 1u);
+  EXPECT_EQ(Count(Counter::compiles), 1u);
+  EXPECT_EQ(Count(Counter::cluster_hits), 1u);
+  EXPECT_EQ(Count(Counter::cluster_blobs_read), 1u) << "the artifact: nobody has asked for its graph's text";
+  // From here on it is there without the cluster.
+  b->index().away = true;
+  EXPECT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
+}
+
+// A write that is durable makes all before it durable: whoever has an answer may rely on it, for one wait.
+TEST_F(ClusterTest, WhatIsAcknowledgedIsDurableAndWhatOthersHaveWaitsForNoDisk) {
+  const auto made_in = std::make_shared<NotingStore>();
+  store_ = made_in;
+  const auto a = Start("a");
+  ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
+  const std::vector<NotingStore::Write> made = made_in->writes();
+  ASSERT_GE(made.size(), 3u) << "artifact, graph and entry";
+  EXPECT_EQ(made.back(), (NotingStore::Write{Table::kEntries, true}));
+  EXPECT_EQ(std::ranges::count(made, true, &NotingStore::Write::is_durable), 1);
+  WaitFor([&] { return Count(Counter::cluster_writes) == 2; });
+  const auto taken_in = std::make_shared<NotingStore>();
+  store_ = taken_in;
+  const auto b = Start("b");
+  ASSERT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
+  EXPECT_THAT(taken_in->writes(), testing::ElementsAre(NotingStore::Write{Table::kArtifacts, false},
+                                                       NotingStore::Write{Table::kEntries, false}));
+}
+
+TEST_F(ClusterTest, AGraphThatCouldNotBeSharedIsSharedLater) {
+  const auto a = Start("a");
+  a->index().away = true;
+  ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
+  a->index().away = false;
+  WaitFor([&] { return Count(Counter::cluster_writes) == 2 && a->core().sharing.unsent() == 0; });
+  // Another function of the same graph.
+  const auto b = Start("b");
+  ASSERT_TRUE(b->client().Compile(MakeCompile("g", "graph f 4")));
+  EXPECT_EQ(Count(Counter::compiles), 1u);
+}
+
+TEST_F(ClusterTest, FailuresAreSharedWithTheCompilerThatFailed) {
+  const auto a = Start("a");
+  ASSERT_FALSE(a->client().Compile(MakeCompile("bad", "graph bad 4")));
+  WaitFor([&] { return Count(Counter::cluster_writes) >= 1; });
+  const auto b = Start("b");
+  const auto answer = b->client().Compile(MakeCompile("bad", "graph bad 4"));
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(Count(Counter::compile_failures), 1u);
+}
+
+TEST_F(ClusterTest, ATierThatIsAwayOrSilentCostsItsTimeAndIsLeftAlone) {
+  const auto a = Start("a");
+  a->index().away = true;
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = "f" + std::to_string(i);
+    EXPECT_FALSE(a->client().Lookup(*MakeKey(name))->reply.found);
+    EXPECT_TRUE(a->client().Compile(MakeCompile(name, "graph " + name + " 4")));
+  }
+  EXPECT_EQ(Count(Counter::compiles), 5u);
+  EXPECT_GT(Count(Counter::cluster_refused), 0u);
+  const auto facts = a->core().cluster.facts();
+  EXPECT_NE(facts.index_breaker.state, cache::CircuitBreaker::State::kClosed);
+  EXPECT_THAT(facts.index_breaker.why, testing::HasSubstr("away"));
+  // What could not be sent is sent once the tier is back.
+  a->index().away = false;
+  WaitFor([&] { return a->core().sharing.unsent() == 0; });
+  const auto b = Start("b", /*may_sign=*/false);
+  EXPECT_TRUE(b->client().Lookup(*MakeKey("f3"))->reply.found);
+}
+
+/// Of one entry that machines add to, by one key, as those of a fleet have it, or each by its own.
+TEST_F(ClusterTest, WhatEachMachineAddsToAnEntryStays) {
+  const cache::SigningKey other = std::move(cache::SigningKey::Generate("other")).value();
+  WriteTrustOf({key_.get(), &other});
+  for (const bool is_one_key : {true, false}) {
+    const std::string function = is_one_key ? "f" : "g";
+    const auto graph = [&](int which) { return "graph " + function + std::to_string(which) + " 4"; };
+    const auto compile = [&](Machine& machine, int which) {
+      proto::CompileT request = MakeCompile(function, graph(which));
+      AddDependency(request, "value", "steps", static_cast<uint64_t>(which));
+      ASSERT_TRUE(machine.client().Compile(request));
+      WaitFor([&] { return machine.core().sharing.unsent() == 0; });
+    };
+    const auto variants = [&](Machine& machine) {
+      const auto found = machine.client().Lookup(*MakeKey(function), -1, /*again=*/true);
+      return found ? found->reply.variants.size() : 0;
+    };
+    const auto a = Start(function + "a"), b = StartWith(function + "b", is_one_key ? key_.get() : &other);
+    compile(*a, 2);
+    EXPECT_EQ(variants(*b), 1u);
+    compile(*b, 3);
+    compile(*a, 4);
+    // It has not heard of the fourth, and says the second again, and more.
+    compile(*b, 5);
+    EXPECT_EQ(variants(*Start(function + "c", /*may_sign=*/false)), 4u) << is_one_key;
+    EXPECT_EQ(variants(*a), 4u) << is_one_key;
+    EXPECT_EQ(variants(*b), 4u) << is_one_key;
+    // The same once more adds nothing.
+    const uint64_t writes = Count(Counter::cluster_writes);
+    compile(*a, 4);
+    EXPECT_EQ(Count(Counter::cluster_writes), writes);
+  }
+}
+
+TEST_F(ClusterTest, WhatNobodyHadIsAskedForAgainOnceItIsThere) {
+  adjust_ = [](Config& config) { config.cluster_miss_ms = 3'600'000; };
+  const auto a = Start("a"), b = Start("b");
+  EXPECT_FALSE(a->client().Lookup(*MakeKey("f"))->reply.found);
+  const auto compile = [&](Machine& machine, int which) {
+    proto::CompileT request = MakeCompile("f", "graph f" + std::to_string(which) + " 4");
+    AddDependency(request, "value", "steps", static_cast<uint64_t>(which));
+    ASSERT_TRUE(machine.client().Compile(request));
+    WaitFor([&] { return machine.core().sharing.unsent() == 0; });
+  };
+  compile(*a, 2);
+  compile(*b, 3);
+  const auto found = a->client().Lookup(*MakeKey("f"), -1, /*again=*/true);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->reply.variants.size(), 2u);
+}
+
+TEST_F(ClusterTest, AnEntryThatIsNotTakenKeepsNothingElseBackAndIsGivenUp) {
+  const auto a = Start("a");
+  const Digest poison = ToKey(*MakeKey("poison")).ToDigest();
+  std::atomic<Code> answer{Code::kTimeout};
+  a->index().refuse = [&](const RecordKey& key) {
+    const bool is_it = key.table == Table::kEntries && key.digest == poison;
+    return is_it ? Status(Error(answer.load(), "not this one")) : Status();
+  };
+  a->index().away = true;
+  // The newest is sent first.
+  for (const char* name : {"f", "g", "poison"}) {
+    ASSERT_TRUE(a->client().Compile(MakeCompile(name, std::string("graph ") + name + " 4")));
+  }
+  // Their graphs could not be shared either, which is found out behind the answers.
+  WaitFor([&] { return a->core().sharing.unsent() == 6; });
+  a->index().away = false;
+  WaitFor([&] { return a->core().sharing.unsent() == 1; });
+  const auto b = Start("b", /*may_sign=*/false);
+  EXPECT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
+  EXPECT_TRUE(b->client().Lookup(*MakeKey("g"))->reply.found);
+  // By now it is the only one, and the fault is its own.
+  answer = Code::kInvalid;
+  WaitFor([&] { return a->core().sharing.unsent() == 0; });
+  EXPECT_EQ(Count(Counter::cluster_unsent), 1u);
+}
+
+TEST_F(ClusterTest, AServerThatIsSilentStopsNoCallOfTheOthers) {
+  cache::MemoryStore other_store;
+  cache::LocalIndex other_index{other_store};
+  const auto first = std::make_shared<ShakyIndex>(index_);
+  const auto second = std::make_shared<ShakyIndex>(other_index);
+  cache::ShardLimits options;
+  options.answer_max = std::chrono::milliseconds(300);
+  const std::vector<std::string> names = {"first", "second"};
+  cache::ShardedIndex both({{names[0], first}, {names[1], second}}, SystemClock(), options);
+  place_ = &both;
+  const auto a = Start("a");
+  Cluster& cluster = a->core().cluster;
+  // A key of each.
+  Digest of_first, of_second;
+  for (int i = 0; of_first.IsZero() || of_second.IsZero(); ++i) {
+    const Digest key = DigestOf(std::to_string(i));
+    (cache::RendezvousOrder(names, key, 1).front() == 0 ? of_first : of_second) = key;
+  }
+  const auto lease = RunTask(cluster.Acquire(of_first, Until::Done()));
+  ASSERT_TRUE(lease && lease->is_ours);
+  first->silent = true;
+  // What only that server can answer: as many failures as would open a breaker of all.
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(RunTask(cluster.Renew(of_first, lease->fence, "on", Until::Done())));
+  EXPECT_GT(Count(Counter::cluster_errors), 0u);
+  const uint64_t refused = Count(Counter::cluster_refused);
+  EXPECT_GT(refused, 0u) << "the server that is silent is left alone";
+  const auto other = RunTask(cluster.Acquire(of_second, Until::Done()));
+  ASSERT_TRUE(other) << other.error().ToText();
+  EXPECT_TRUE(other->is_ours);
+  EXPECT_EQ(Count(Counter::cluster_refused), refused);
+  EXPECT_EQ(cluster.facts().index_breaker.state, cache::CircuitBreaker::State::kClosed);
+  EXPECT_EQ(cluster.facts().index_breaker.opened, 1u) << "that of one server";
+}
+
+/// A store of blobs that is gone.
+class GoneBlobs final : public cache::BlobStore {
+ public:
+  Task<cache::SealedRef> Get(Digest, Until) override { co_return Gone(); }
+  Task<bool> Put(Digest, cache::SealedRef, double, Until) override { co_return Gone(); }
+  Task<std::vector<bool>> Has(std::vector<Digest>, Until) override { co_return Gone(); }
+  Task<bool> Delete(Digest, Until) override { co_return Gone(); }
+  std::string Describe() const override { return "gone"; }
+
+ private:
+  static Error Gone() { return Error(Code::kUnavailable, "the store is gone"); }
+};
+
+TEST_F(ClusterTest, StoresThatAreGoneStopNoReadOfTheOthers) {
+  const std::vector<std::string> names = {"s0", "s1", "s2", "s3"};
+  std::vector<cache::BlobShard> shards;
+  for (size_t i = 0; i < 3; ++i) shards.push_back({names[i], std::make_shared<GoneBlobs>()});
+  shards.push_back({names[3], std::shared_ptr<cache::BlobStore>(&blobs_, [](cache::BlobStore*) {})});
+  cache::ShardedBlobs all(std::move(shards), SystemClock());
+  tier_ = &all;
+  const auto a = Start("a");
+  Cluster& cluster = a->core().cluster;
+  // One that all places are gone of, and one that the last store has.
+  std::string lost, kept;
+  for (int i = 0; lost.empty() || kept.empty(); ++i) {
+    const std::string text = "text " + std::to_string(i);
+    const bool is_lost = cache::RendezvousOrder(names, DigestOf(text), 4).back() == 3;
+    (is_lost ? lost : kept) = text;
+  }
+  ASSERT_TRUE(RunTask(blobs_.Put(DigestOf(kept), *cache::SealedFile::Copy(AsBytes(kept)), 1, Until::Done())));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_FALSE(RunTask(cluster.TextOf(DigestOf(lost), 1, Until::Done())));
+    // As far apart as failures are that a breaker counts.
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  }
+  EXPECT_TRUE(cluster.has_blobs());
+  const auto found = RunTask(cluster.TextOf(DigestOf(kept), 1, Until::Done()));
+  ASSERT_TRUE(found) << found.error().ToText();
+  EXPECT_EQ(*found, kept);
+}
+
+TEST_F(ClusterTest, TheFirstLookUpOfAJobBringsTheOthers) {
+  const std::vector<std::string> functions = {"f0", "f1", "f2", "f3", "f4"};
+  const auto a = Start("a");
+  for (const std::string& function : functions) {
+    ASSERT_TRUE(a->client().Lookup(*MakeKey(function)));
+    ASSERT_TRUE(a->client().Compile(MakeCompile(function, "graph " + function + " 4")));
+  }
+  WaitFor([&] { return a->core().sharing.unsent() == 0 && Count(Counter::cluster_writes) == 10; });
+  a->ChangeClient();
+  WaitFor([&] { return Count(Counter::cluster_manifests) == 1; });
+  const auto b = Start("b");
+  ASSERT_TRUE(b->client().Lookup(*MakeKey("f0"))->reply.found);
+  WaitFor([&] { return Count(Counter::cluster_prefetched) == 4; });
+  // The others are here, in whatever order they are asked for.
+  b->index().away = true;
+  for (const std::string& function : functions) EXPECT_TRUE(b->client().Lookup(*MakeKey(function))->reply.found);
+  EXPECT_EQ(Count(Counter::compiles), 5u);
+  EXPECT_EQ(Count(Counter::cluster_errors), 0u) << "nobody was asked";
+}
+
+TEST_F(ClusterTest, OfAJobNoMoreComesThanIsAllowed) {
+  const auto a = Start("a");
+  for (const std::string function : {"f0", "f1", "f2", "f3"}) {
+    ASSERT_TRUE(a->client().Lookup(*MakeKey(function)));
+    ASSERT_TRUE(a->client().Compile(MakeCompile(function, "graph " + function + " 4")));
+  }
+  WaitFor([&] { return a->core().sharing.unsent() == 0 && Count(Counter::cluster_writes) == 8; });
+  a->ChangeClient();
+  WaitFor([&] { return Count(Counter::cluster_manifests) == 1; });
+  const uint64_t bytes = std::string("artifact of graph f0 4").size();
+  adjust_ = [&](Config& config) { config.cluster_prefetch_bytes_max = 2 * bytes; };
+  const auto small = Start("small");
+  ASSERT_TRUE(small->client().Lookup(*MakeKey("f0"))->reply.found);
+  WaitFor([&] { return Count(Counter::cluster_prefetched) == 2; });
+  small->index().away = true;
+  EXPECT_TRUE(small->client().Lookup(*MakeKey("f2"))->reply.found);
+  EXPECT_FALSE(small->client().Lookup(*MakeKey("f3"))->reply.found);
+  adjust_ = [](Config& config) { config.cluster_prefetch_entries_max = 0; };
+  const auto off = Start("off");
+  ASSERT_TRUE(off->client().Lookup(*MakeKey("f0"))->reply.found);
+  off->index().away = true;
+  EXPECT_FALSE(off->client().Lookup(*MakeKey("f1"))->reply.found);
+  EXPECT_EQ(Count(Counter::cluster_prefetched), 2u);
+}
+
+TEST_F(ClusterTest, AJobThatGoesOnIsNotedOnceItUsesNothingNew) {
+  adjust_ = [](Config& config) { config.cluster_job_quiet_s = 1; };
+  const auto a = Start("a");
+  for (const std::string function : {"f0", "f1"}) {
+    ASSERT_TRUE(a->client().Lookup(*MakeKey(function)));
+    ASSERT_TRUE(a->client().Compile(MakeCompile(function, "graph " + function + " 4")));
+  }
+  WaitFor([&] { return Count(Counter::cluster_manifests) == 1; });
+}
+
+TEST(CircuitBreakerTest, TakesWhatFailsTogetherForOneFailure) {
+  FakeClock clock;
+  cache::CircuitBreaker breaker({.failures_max = 2, .apart_ms_min = 1000}, clock);
+  for (int i = 0; i < 10; ++i) breaker.Failed("the connection was cut");
+  EXPECT_TRUE(breaker.Allow());
+  clock.AdvanceSeconds(1);
+  breaker.Failed("and again");
+  EXPECT_FALSE(breaker.Allow());
+}
+
+TEST(CircuitBreakerTest, LetsOneTryAfterAWhileAndAllAfterASuccess) {
+  FakeClock clock;
+  cache::CircuitBreaker breaker({.failures_max = 2, .pause_ms_min = 1000, .pause_ms_max = 4000}, clock);
+  ASSERT_TRUE(breaker.Allow());
+  breaker.Failed("one");
+  ASSERT_TRUE(breaker.Allow());
+  clock.AdvanceSeconds(1);
+  breaker.Failed("two");
+  EXPECT_FALSE(breaker.Allow());
+  clock.AdvanceSeconds(1);
+  ASSERT_TRUE(breaker.Allow());
+  EXPECT_FALSE(breaker.Allow()) << "one at a time";
+  breaker.Failed("three");
+  clock.AdvanceSeconds(1);
+  EXPECT_FALSE(breaker.Allow()) << "twice as long";
+  clock.AdvanceSeconds(1);
+  ASSERT_TRUE(breaker.Allow());
+  breaker.GaveUp();
+  ASSERT_TRUE(breaker.Allow()) << "who leaves without an answer lets another try";
+  breaker.Succeeded();
+  EXPECT_TRUE(breaker.Allow());
+  EXPECT_EQ(breaker.facts().opened, 1u);
+  EXPECT_EQ(breaker.facts().why, "three");
+}
+
+}  // namespace
+}  // namespace ingot::daemon

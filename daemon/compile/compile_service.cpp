@@ -1,0 +1,572 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compile/compile_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "daemon/compile/compile_on.h"
+#include "daemon/compile/failure.h"
+#include "daemon/compile/graph_record.h"
+#include "daemon/compile/recipe.h"
+#include "daemon/state/convert.h"
+#include "daemon/state/progress.h"
+#include "daemon/state/variants.h"
+#include "guards/guard_set.h"
+
+namespace ingot::daemon {
+
+/// One graph that would serve the request.
+struct CompileService::Candidate {
+  NewVariant variant;
+  std::string text;
+  Digest graph_key;
+  bool IsSpecialized() const { return !variant.gears.empty(); }
+};
+
+struct CompileService::Request {
+  proto::CompileT message;
+  cache::Key key;
+  Digest entry_digest;
+  std::string function;
+  std::string text;      ///< The recording's graph.
+  std::string sibling;   ///< That of the recording that came along; "" without one.
+  std::optional<Graphs::Ranged> ranged;  ///< The template that the recording makes by itself.
+  std::vector<std::string> fixed;         ///< Why sizes of it are numbers.
+  Digest graph;          ///< Its canonical digest.
+  CompilerFacts facts;
+  EntryRef entry;        ///< As it was when the request came; nullptr when absent.
+  std::vector<Candidate> candidates;
+  size_t at = 0;
+  bool led = false;
+  bool waited = false;
+  bool gave_up = false;  ///< Nobody waits for the compile here any more; it goes on.
+  /// The failure that answers this request, when it was recorded before the request came.
+  std::optional<proto::FailureT> remembered;
+  int64_t start_ns = 0;
+  Until until;
+};
+
+namespace {
+
+/// What takes longer to be looked up is not worth knowing.
+constexpr std::chrono::seconds kForetellMax{1};
+
+/// The gears without repetition, in order: equal lists, equal keys. kInvalid for what cannot be gears of a template.
+Result<std::vector<int64_t>> SortedGears(const std::vector<int64_t>& gears, size_t symbol_count, const Config& config) {
+  if (symbol_count == 0 || gears.size() % symbol_count != 0) {
+    return Error(Code::kInvalid, fmt::format("{} sizes are no gears of {} symbols", gears.size(), symbol_count));
+  }
+  std::set<std::vector<int64_t>> distinct;
+  for (auto at = gears.begin(); at != gears.end(); at += static_cast<long>(symbol_count)) {
+    distinct.emplace(at, at + static_cast<long>(symbol_count));
+  }
+  if (distinct.size() > config.gears_max) {
+    return Error(Code::kInvalid, fmt::format("{} gears, gears_max is {}", distinct.size(), config.gears_max));
+  }
+  std::vector<int64_t> sorted;
+  for (const auto& gear : distinct) sorted.insert(sorted.end(), gear.begin(), gear.end());
+  return sorted;
+}
+
+}  // namespace
+
+boost::asio::awaitable<Reply> CompileService::Compile(Buffer body, Until until) {
+  core_.before_compile();
+  core_.improving.GiveWay();
+  Request request;
+  request.start_ns = core_.clock.steady_ns();
+  request.until = until;
+  const auto* table = proto::ReadMessage<proto::Compile>(body);
+  if (table == nullptr) {
+    GlobalMetrics().Add(Counter::bad_requests);
+    co_return ErrorReplyOf(Error(Code::kCorrupt, "the compile request does not verify"));
+  }
+  table->UnPackTo(&request.message);
+  body = Buffer();
+  Result<Reply> reply = co_await Answered(request);
+  co_return reply ? std::move(reply).value() : ErrorReplyOf(reply.error());
+}
+
+Task<Reply> CompileService::Answered(Request& request) {
+  Status prepared = co_await Prepare(request);
+  if (!prepared) {
+    const bool is_refused = prepared.error().code() == Code::kUnsupported && !request.message.prove_only;
+    if (is_refused) Ignore(co_await NoteRefusal(request, prepared.error()), "the request has its error either way");
+    co_return std::move(prepared).error();
+  }
+  if (!request.message.rejected.empty()) {
+    Ignore(co_await NoteRejection(request), "an entry that is gone has nothing to explain");
+  }
+  if (!request.message.gears.empty()) {
+    CO_TRY(co_await FindGeared(request));
+  } else {
+    CO_TRY_ASSIGN(std::optional<Reply> stored, co_await ServeStored(request));
+    if (stored) co_return std::move(*stored);
+    if (request.message.prove_only) co_return Error(Code::kNotFound, "no stored variant serves the recording");
+    CO_TRY(co_await AddTemplates(request));
+  }
+  while (true) {
+    Result<Landed> landed = co_await Attempt(request);
+    if (landed) co_return co_await Serve(request, *landed);
+    // What gave a wrong answer in one form is compiled in no other.
+    const bool is_quarantined = request.remembered && request.remembered->quarantined;
+    const bool is_last = is_quarantined || request.at + 1 == request.candidates.size();
+    // What goes on has not failed, and nothing else is begun beside it.
+    if (request.gave_up || (!is_last && !request.until.Check())) co_return landed.error();
+    if (is_last) co_return co_await Fail(request, landed.error());
+    // A template that cannot be compiled leaves the recording's own graph.
+    ++request.at;
+  }
+}
+
+Task<void> CompileService::Prepare(Request& request) {
+  request.key = ToKey(*request.message.key);
+  request.entry_digest = request.key.ToDigest();
+  request.function = FunctionOf(request.key);
+  const Graphs::Wishes wishes{request.message.eager_numerics, request.message.patterns, request.message.sequence_group,
+                              request.message.sequence_ranks};
+  CO_TRY_ASSIGN(request.text, core_.graphs.Import(request.message.recording, wishes));
+  if (request.message.dynamic && !request.message.prove_only && request.message.gears.empty()) {
+    auto ranged = core_.graphs.Lift(request.message.recording, wishes);
+    if (!ranged) {
+      LogDebug("kept sizes apart", {{"function", request.function}, {"reason", ranged.error()}});
+      request.fixed = {"all sizes: " + ranged.error().message()};
+    } else {
+      for (const std::string& why : ranged->fixed)
+        LogDebug("fixed a size", {{"function", request.function}, {"reason", why}});
+      request.fixed = ranged->fixed;
+      request.ranged = std::move(ranged).value();
+    }
+  }
+  request.message.recording = {};
+  if (!request.message.sibling.empty()) {
+    // One that is no graph hears so when it comes by itself.
+    auto text = core_.graphs.Import(request.message.sibling, wishes);
+    if (text) request.sibling = std::move(text).value();
+    request.message.sibling = {};
+  }
+  request.message.patterns.clear();
+  CO_TRY_ASSIGN(request.graph, core_.graphs.DigestOf(request.text));
+  CO_TRY_ASSIGN(request.facts, core_.compilers.Facts());
+  Result<EntryRef> entry = co_await core_.entries.Get(request.entry_digest, request.until);
+  if (!entry || (*entry)->record.variants.empty()) {
+    const Until soon = request.until.AtMost(std::chrono::milliseconds(core_.config.cluster_compile_ms_max));
+    const bool came = co_await core_.sharing.EntryFor(request.key, soon);
+    if (came) entry = co_await core_.entries.Get(request.entry_digest, request.until);
+  }
+  if (entry) request.entry = *entry;
+  NewVariant variant{.kind = proto::VariantKind::Exact, .graph = request.graph, .fixed = request.fixed};
+  request.candidates.push_back({std::move(variant), request.text, GraphKey(request.graph, request.facts).ToDigest()});
+  co_return Status();
+}
+
+/// The client could use none of the entry's variants: the entry keeps why, and its hit was none.
+Task<void> CompileService::NoteRejection(const Request& request) {
+  const std::string why = request.message.rejected;
+  core_.workload.Rejected(request.entry_digest, request.function, "rejected: " + why);
+  Entries::Change change = [this, why](proto::EntryRecordT& record) {
+    record.rejection = std::make_unique<proto::RejectionT>();
+    record.rejection->when = core_.clock.now_s();
+    record.rejection->why = why;
+  };
+  CO_TRY(co_await core_.entries.ChangeStored(request.entry_digest, std::move(change), request.until));
+  co_return Status();
+}
+
+/// Keeps why a recording cannot become a graph. Nothing is held back by it, since a recording is
+/// what shows it again; without it the next miss would be "never stored".
+Task<void> CompileService::NoteRefusal(const Request& request, const Error& error) {
+  Entries::Change change = [this, error](proto::EntryRecordT& record) {
+    if (!record.variants.empty() || record.failure) return;
+    record.failure = MakeFailure(error, {}, "", core_.config, core_.clock.now_s());
+  };
+  CO_TRY(co_await core_.entries.Update(request.entry_digest, *request.message.key, std::move(change), request.until));
+  co_return Status();
+}
+
+Task<std::optional<Reply>> CompileService::ServeStored(Request& request) {
+  if (request.entry == nullptr) co_return std::optional<Reply>();
+  for (const auto& stored : request.entry->record.variants) {
+    const proto::VariantT& variant = *stored->variant;
+    if (!Agrees(variant, request.message)) continue;
+    const Result<SealedRef> file = co_await core_.artifacts.Get(ArtifactOf(variant), request.until);
+    if (!file) continue;
+    if (variant.kind == proto::VariantKind::Template) {
+      if (!request.message.dynamic) continue;
+      CO_TRY_ASSIGN(std::optional<Reply> proven, co_await ServeProven(request, *stored));
+      if (proven) co_return proven;
+      continue;
+    }
+    if (GraphOf(variant) != request.graph) continue;
+    Entries::Change change = [this, &request, &variant](proto::EntryRecordT& record) {
+      AddVariant(record, request.message, {.kind = variant.kind, .graph = request.graph}, core_.config,
+                 core_.clock.now_s());
+    };
+    const Result<EntryRef> entry =
+        co_await core_.entries.ChangeStored(request.entry_digest, std::move(change), request.until);
+    if (!entry) co_return std::optional<Reply>();
+    // What this recording depended on others may not know.
+    core_.sharing.Offer(request.entry_digest);
+    GlobalMetrics().Add(Counter::graph_hits);
+    CO_TRY_ASSIGN(Reply reply,
+                  co_await Answer(request, *entry, request.graph, variant.kind, proto::Outcome::GraphHit, 0));
+    co_return std::optional<Reply>(std::move(reply));
+  }
+  co_return std::optional<Reply>();
+}
+
+/// Whether the artifact takes sizes that were recorded: its kernels may ask more of them than the program does (of a
+/// part that was empty, say). Such a template would never serve the call that asks for it.
+Task<bool> CompileService::Takes(Digest artifact, const std::vector<int64_t>& proven, size_t symbol_count,
+                                 Until until) {
+  const Result<std::string> text = co_await core_.artifacts.ConditionsOf(artifact, until);
+  const auto conditions = text ? guards::GuardSet::Parse(*text) : Result<guards::GuardSet>(text.error());
+  if (!conditions) co_return true;  // It is for its client to say what is wrong with it.
+  for (size_t at = 0; symbol_count != 0 && at + symbol_count <= proven.size(); at += symbol_count) {
+    if (!conditions->Holds(std::span(proven).subspan(at, symbol_count))) co_return false;
+  }
+  co_return true;
+}
+
+/// The stored template with the recording's size proved, where the recording is an instance of it.
+Task<std::optional<CompileService::Candidate>> CompileService::InstanceOf(const Request& request,
+                                                                          const proto::StoredVariantT& stored) {
+  const std::optional<Candidate> none;
+  Result<std::string> text =
+      co_await core_.cluster.TextOf({stored.text_low, stored.text_high}, stored.compile_s, request.until);
+  if (!text) co_return none;
+  const auto symbols = core_.graphs.SymbolsOf(*text, request.text);
+  if (!symbols) co_return none;
+  const Result<Digest> instance = core_.graphs.DigestOfInstance(*text, *symbols);
+  if (!instance || *instance != request.graph) co_return none;
+  CO_TRY_ASSIGN(const bool takes,
+                co_await Takes(ArtifactOf(*stored.variant), *symbols, symbols->size(), request.until));
+  if (!takes) co_return none;
+  NewVariant variant{.kind = proto::VariantKind::Template,
+                     .graph = GraphOf(*stored.variant),
+                     .proven = *symbols,
+                     .symbol_count = symbols->size(),
+                     .range = RangeFor(request, *text, *symbols),
+                     .fixed = request.fixed};
+  co_return std::optional<Candidate>(Candidate{std::move(variant), std::move(text).value(), {}});
+}
+
+Task<std::optional<Reply>> CompileService::ServeProven(Request& request, const proto::StoredVariantT& stored) {
+  CO_TRY_ASSIGN(const std::optional<Candidate> found, co_await InstanceOf(request, stored));
+  if (!found) co_return std::optional<Reply>();
+  Entries::Change change = [this, &request, &found](proto::EntryRecordT& record) {
+    AddVariant(record, request.message, found->variant, core_.config, core_.clock.now_s());
+  };
+  const Result<EntryRef> entry =
+      co_await core_.entries.ChangeStored(request.entry_digest, std::move(change), request.until);
+  if (!entry) co_return std::optional<Reply>();
+  GlobalMetrics().Add(Counter::proven);
+  core_.sharing.Offer(request.entry_digest);
+  CO_TRY_ASSIGN(Reply reply, co_await Answer(request, *entry, found->variant.graph, proto::VariantKind::Template,
+                                             proto::Outcome::Proven, 0));
+  co_return std::optional<Reply>(std::move(reply));
+}
+
+/// Makes the template that serves the recording, with code for the request's gears, the only candidate.
+Task<void> CompileService::FindGeared(Request& request) {
+  const Error missing(Code::kNotFound, "no stored template serves the recording");
+  if (request.entry == nullptr) co_return missing;
+  request.candidates.clear();
+  for (const auto& stored : request.entry->record.variants) {
+    if (stored->variant->kind != proto::VariantKind::Template || !Agrees(*stored->variant, request.message)) continue;
+    CO_TRY_ASSIGN(std::optional<Candidate> found, co_await InstanceOf(request, *stored));
+    if (!found) continue;
+    CO_TRY_ASSIGN(found->variant.gears, SortedGears(request.message.gears, found->variant.symbol_count, core_.config));
+    found->graph_key = GraphKey(found->variant.graph, request.facts, found->variant.gears).ToDigest();
+    request.candidates.push_back(std::move(*found));
+    co_return Status();
+  }
+  co_return missing;
+}
+
+/// The sizes that the recording proves over the template's symbols: what it followed, else what its client claims. ""
+/// where there is neither or it does not carry over.
+std::string CompileService::RangeFor(const Request& request, const std::string& graph_template,
+                                     const std::vector<int64_t>& symbols) const {
+  const proto::CompileT& message = request.message;
+  if (request.ranged) {
+    if (request.ranged->text == graph_template) return request.ranged->range;
+    Result<std::string> range = core_.graphs.RangeFrom(graph_template, *request.ranged);
+    if (range) return std::move(range).value();
+    LogDebug("proved one size alone", {{"function", request.function}, {"reason", range.error()}});
+  }
+  if (message.range.empty()) return {};
+  Result<std::string> range = core_.graphs.RangeOf(graph_template, message.range, message.range_degree);
+  if (range) {
+    const auto guards = guards::GuardSet::Parse(*range);
+    // The recording itself is in what it proves, or the claim is about something else.
+    if (guards && guards->Holds(symbols)) return std::move(range).value();
+    range = Error(Code::kInvalid, "the recording is outside its own range " + *range);
+  }
+  LogInfo("refused a range", {{"function", request.function}, {"reason", range.error()}});
+  return {};
+}
+
+/// Puts the template that the recording shares with its sibling, or with a stored exact variant, in front of it.
+Task<void> CompileService::AddTemplates(Request& request) {
+  if (!request.message.dynamic) co_return Status();
+  if (AddRanged(request)) co_return Status();
+  if (!request.sibling.empty() && AddTemplate(request, request.sibling)) co_return Status();
+  if (request.entry == nullptr) co_return Status();
+  for (const auto& stored : request.entry->record.variants) {
+    const proto::VariantT& variant = *stored->variant;
+    if (variant.kind != proto::VariantKind::Exact || GraphOf(variant) == request.graph) continue;
+    if (!Agrees(variant, request.message)) continue;
+    const Result<std::string> text =
+        co_await core_.cluster.TextOf({stored->text_low, stored->text_high}, stored->compile_s, request.until);
+    if (text && AddTemplate(request, *text, std::make_shared<const proto::VariantT>(variant))) break;
+  }
+  co_return Status();
+}
+
+/// False when the recording makes no template by itself.
+bool CompileService::AddRanged(Request& request) const {
+  if (!request.ranged) return false;
+  const auto digest = core_.graphs.DigestOf(request.ranged->text);
+  if (!digest) return false;
+  NewVariant variant{.kind = proto::VariantKind::Template,
+                     .graph = *digest,
+                     .proven = request.ranged->symbols,
+                     .symbol_count = request.ranged->symbols.size(),
+                     .range = request.ranged->range,
+                     .fixed = request.fixed};
+  request.candidates.insert(request.candidates.begin(),
+                            {std::move(variant), request.ranged->text, GraphKey(*digest, request.facts).ToDigest()});
+  return true;
+}
+
+/// False when the recording and the other graph are no instances of one template. `other` has that graph; a sibling,
+/// which has the request's own dependencies, is none.
+bool CompileService::AddTemplate(Request& request, const std::string& text,
+                                 std::shared_ptr<const proto::VariantT> other) const {
+  Result<std::string> unified = core_.graphs.Unify(text, request.text);
+  if (!unified) {
+    LogDebug("kept sizes apart", {{"function", request.function}, {"reason", unified.error()}});
+    return false;
+  }
+  const auto first = core_.graphs.SymbolsOf(*unified, text);
+  const auto second = core_.graphs.SymbolsOf(*unified, request.text);
+  const auto digest = core_.graphs.DigestOf(*unified);
+  if (!first || !second || !digest || first->empty()) return false;
+  NewVariant variant_of_both{.kind = proto::VariantKind::Template,
+                             .graph = *digest,
+                             .proven = *second,
+                             .symbol_count = first->size(),
+                             .other_proven = *first,
+                             .other = std::move(other)};
+  request.candidates.insert(request.candidates.begin(), {std::move(variant_of_both), std::move(unified).value(),
+                                                         GraphKey(*digest, request.facts).ToDigest()});
+  return true;
+}
+
+/// Tries the candidate whose turn it is.
+Task<Landed> CompileService::Attempt(Request& request) {
+  const Candidate& candidate = request.candidates[request.at];
+  request.remembered.reset();
+  request.led = request.waited = false;
+  // Joined before the store is read: whoever lands in between has published before.
+  const Flights::Joined joined = core_.flights.Join(candidate.graph_key);
+  if (joined.leads) {
+    bool is_landed = false;
+    const Result<std::optional<proto::GraphRecordT>> stored =
+        co_await ReadGraphRecord(core_.index, candidate.graph_key, request.until);
+    const bool has_failed = stored && *stored && (*stored)->failure;
+    const auto failed = has_failed ? FailureInForce(*(*stored)->failure, core_.clock.now_s()) : std::nullopt;
+    if (failed) {
+      request.remembered = *(*stored)->failure;
+      core_.flights.Land(candidate.graph_key, *failed);
+      co_return *failed;
+    }
+    if (stored && *stored && !(*stored)->failure) {
+      const Digest artifact{(*stored)->artifact_low, (*stored)->artifact_high};
+      const Result<SealedRef> file = co_await core_.artifacts.Get(artifact, request.until);
+      if (file) {
+        core_.store.Touch(cache::Table::kGraphs, candidate.graph_key);
+        Landed landed{artifact, (*file)->size(), (*stored)->compile_s};
+        landed.origin = OriginOf(**stored);
+        landed.stages = StagesOf(**stored);
+        core_.flights.Land(candidate.graph_key, std::move(landed));
+        is_landed = true;
+      }
+    }
+    request.led = !is_landed;
+  }
+  request.waited = !joined.leads;
+  if (request.led) {
+    GlobalMetrics().Add(Counter::graph_misses);
+    CompileJob job{.graph = candidate.text, .name = request.function, .gears = candidate.variant.gears};
+    job.recipe = core_.tuning.ChoicesFor(request.facts);
+    if (!core_.pool.SpawnAlways(Fly(candidate.graph_key, std::move(job)))) {
+      core_.flights.Land(candidate.graph_key, Error(Code::kCancelled, "the daemon stops"));
+    }
+  }
+  const Progress progress(request.message.progress);
+  progress.Follow(candidate.graph_key);
+  Result<Landed> came = co_await core_.flights.Wait(joined.flight, request.until);
+  request.gave_up = !came && !core_.flights.HasLanded(joined.flight);
+  if (!came) co_return std::move(came).error();
+  const Landed landed = std::move(*came);
+  const NewVariant& variant = candidate.variant;
+  CO_TRY_ASSIGN(const bool takes, co_await Takes(landed.artifact, variant.proven, variant.symbol_count, request.until));
+  CO_TRY_ASSIGN(const bool takes_other,
+                co_await Takes(landed.artifact, variant.other_proven, variant.symbol_count, request.until));
+  if (takes && takes_other) co_return landed;
+  const Error error(Code::kUnsupported, "the template's code does not take the recorded sizes");
+  LogDebug("kept sizes apart", {{"function", request.function}, {"reason", error}});
+  co_return error;
+}
+
+boost::asio::awaitable<void> CompileService::Fly(Digest graph_key, CompileJob job) {
+  core_.flights.Say(graph_key, job.name, core_.cluster.is_shared() ? Flights::Lease::kWaits : Flights::Lease::kNone);
+  Sharing::Turn turn = co_await core_.sharing.TurnFor(graph_key, job.name);
+  if (turn.landed) {
+    core_.flights.Land(graph_key, std::move(*turn.landed));
+    co_return;
+  }
+  core_.flights.Say(graph_key, job.name, turn.fence != 0 ? Flights::Lease::kHeld : Flights::Lease::kNone);
+  // The lease is kept until others can have what it was for.
+  const std::stop_source over = turn.over;
+  if (turn.fence) core_.pool.SpawnAlways(core_.sharing.Beat(graph_key, turn.fence, over.get_token()));
+  core_.schedule.Begin(graph_key, core_.compilers.width());
+  core_.pool.SpawnAlways(Foretell(graph_key, job, turn.fence));
+  std::optional<proto::GraphRecordT> record;
+  Result<Landed> landed = co_await CompileAndPublish(graph_key, std::move(job), record);
+  core_.schedule.End(graph_key);
+  core_.flights.Land(graph_key, std::move(landed));
+  if (record) co_await core_.sharing.End(graph_key, std::move(turn), std::move(*record));
+  over.request_stop();
+}
+
+boost::asio::awaitable<void> CompileService::Foretell(Digest graph_key, CompileJob job, Sharing::Fence fence) {
+  const Until until = Until::In(kForetellMax, core_.stop.get_token());
+  const Result<std::optional<double>> seconds =
+      co_await core_.forecast.SecondsFor(job.name, job.graph.size(), !job.gears.empty(), until);
+  if (!seconds || !*seconds) co_return;
+  core_.schedule.Expect(graph_key, **seconds);
+  co_await core_.sharing.Tell(graph_key, std::move(fence));
+}
+
+/// Artifact first, then the record that names it, then whoever waits.
+Task<Landed> CompileService::CompileAndPublish(Digest graph_key, CompileJob job,
+                                               std::optional<proto::GraphRecordT>& made) {
+  const Until until{.stop = core_.stop.get_token()};
+  const std::string function = job.name;
+  CompileCost cost{.graph_bytes = job.graph.size(), .has_gears = !job.gears.empty()};
+  Result<CompiledArtifact> compiled = co_await CompileOn(core_.compilers, std::move(job), until);
+  proto::GraphRecordT& record = made.emplace();
+  record.function = function;
+  std::optional<Error> error;
+  Landed landed;
+  if (compiled) {
+    record.compile_s = static_cast<float>(compiled->seconds);
+    record.stages = std::make_unique<proto::StageSeconds>(compiled->stages);
+    cost.seconds = compiled->seconds;
+    core_.forecast.Learn(cost);
+    GlobalMetrics().Add(Counter::compiles);
+    const Result<bool> is_proved = IsProved(compiled->file->bytes());
+    if (is_proved && !*is_proved) GlobalMetrics().Add(Counter::unproved);
+    GlobalMetrics().AddTime(Timer::compile, static_cast<uint64_t>(compiled->seconds * 1e9));
+    landed = {compiled->digest, compiled->file->size(), record.compile_s, compiled->stages};
+    const Result<SealedRef> published = co_await core_.artifacts.Publish(std::move(compiled).value(), until);
+    if (!published) error = published.error();
+  } else {
+    error = std::move(compiled).error();
+  }
+  if (error) {
+    GlobalMetrics().Add(Counter::compile_failures);
+    LogWarn("failed to compile", {{"function", function}, {"reason", *error}});
+    if (!IsRecorded(*error)) {
+      made.reset();
+      co_return std::move(*error);
+    }
+    const auto facts = core_.compilers.Facts();
+    record.failure = MakeFailure(*error, graph_key, facts ? facts->identity : "", core_.config, core_.clock.now_s());
+  }
+  record.artifact_low = landed.artifact.low;
+  record.artifact_high = landed.artifact.high;
+  record.artifact_bytes = landed.bytes;
+  Ignore(co_await PutGraphRecordFirst(core_.index, graph_key, record, until),
+         "a store that refuses writes costs later compiles, not this one");
+  if (error) co_return std::move(*error);
+  co_return landed;
+}
+
+Task<Reply> CompileService::Fail(Request& request, const Error& error) {
+  const Digest graph_key = request.candidates[request.at].graph_key;
+  // The entry is served by the general code, as before.
+  if (request.candidates[request.at].IsSpecialized()) co_return error;
+  const bool known = request.remembered && request.entry && request.entry->record.failure;
+  if (IsRecorded(error) && !known) {
+    Entries::Change change = [&](proto::EntryRecordT& record) {
+      record.failure = request.remembered
+                           ? std::make_unique<proto::FailureT>(*request.remembered)
+                           : MakeFailure(error, graph_key, request.facts.identity, core_.config, core_.clock.now_s());
+    };
+    Ignore(co_await core_.entries.Update(request.entry_digest, *request.message.key, std::move(change), request.until),
+           "the request has its error either way");
+  }
+  if (!request.remembered) co_return error;
+  co_return Error(error.code(), fmt::format("{} (failed earlier; `ingot retry {}` tries again)", error.message(),
+                                            graph_key.ToShort()));
+}
+
+Task<Reply> CompileService::Serve(Request& request, const Landed& landed) {
+  Candidate& candidate = request.candidates[request.at];
+  const proto::Outcome outcome = request.led      ? proto::Outcome::Compiled
+                                 : request.waited ? proto::Outcome::Joined
+                                                  : proto::Outcome::GraphHit;
+  if (outcome == proto::Outcome::Joined) GlobalMetrics().Add(Counter::joins);
+  if (outcome == proto::Outcome::GraphHit) GlobalMetrics().Add(Counter::graph_hits);
+  candidate.variant.artifact = landed.artifact;
+  candidate.variant.artifact_bytes = landed.bytes;
+  candidate.variant.compile_s = landed.compile_s;
+  candidate.variant.stages = landed.stages;
+  candidate.variant.origin = landed.origin;
+  CO_TRY_ASSIGN(candidate.variant.text,
+                co_await core_.artifacts.PutText(candidate.text, landed.compile_s, request.until));
+  candidate.variant.graph_key = candidate.graph_key;
+  Entries::Change change = [&](proto::EntryRecordT& record) {
+    AddVariant(record, request.message, candidate.variant, core_.config, core_.clock.now_s());
+  };
+  CO_TRY_ASSIGN(const EntryRef entry, co_await core_.entries.Update(request.entry_digest, *request.message.key,
+                                                                    std::move(change), request.until));
+  if (request.led) core_.sweeper.Wrote();
+  core_.sharing.Offer(request.entry_digest);
+  co_return co_await Answer(request, entry, candidate.variant.graph, candidate.variant.kind, outcome,
+                            request.led ? landed.compile_s : 0);
+}
+
+Task<Reply> CompileService::Answer(Request& request, const EntryRef& entry, Digest graph, proto::VariantKind kind,
+                                   proto::Outcome outcome, float compile_s) {
+  const auto& variants = entry->record.variants;
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const proto::VariantT& variant = *variants[i]->variant;
+    if (variant.kind != kind || GraphOf(variant) != graph) continue;
+    if (!Agrees(variant, request.message)) continue;
+    CO_TRY_ASSIGN(SealedRef file, co_await core_.artifacts.Get(ArtifactOf(variant), request.until));
+    proto::CompileReplyT reply;
+    reply.outcome = outcome;
+    reply.own_dependencies =
+        request.message.keeps_dependencies && HaveSameRows(variant.dependencies, request.message.dependencies);
+    reply.variant = reply.own_dependencies ? WithoutDependencies(variant) : std::make_unique<proto::VariantT>(variant);
+    reply.variant->descriptor = 0;
+    reply.variant_index = static_cast<uint32_t>(i);
+    core_.workload.Stored(request.entry_digest);
+    core_.improving.Served(*entry);
+    reply.total_ms = static_cast<float>(static_cast<double>(core_.clock.steady_ns() - request.start_ns) / 1e6);
+    reply.compile_ms = compile_s * 1e3f;
+    co_return ReplyOf<proto::CompileReply>(proto::MessageType::CompileReply, reply, {std::move(file)});
+  }
+  co_return Error(Code::kInternal, "the variant is not in its entry");
+}
+
+}  // namespace ingot::daemon
