@@ -10,7 +10,7 @@ namespace ingot {
 using SteadyTime = std::chrono::steady_clock::time_point;
 
 /// Time that passes when a simulation says so, for a whole process: deadlines (base/until.h) and waits
-/// (cache/waiter.h) of the daemon's own code then follow it.
+/// (cache/async/waiter.h) of the daemon's own code then follow it.
 class SimulatedTime {
  public:
   virtual ~SimulatedTime() = default;

@@ -22,8 +22,8 @@
 
 #include "base/log.h"
 #include "base/processors.h"
-#include "cache/memory_store.h"
-#include "cache/open_store.h"
+#include "cache/store/memory_store.h"
+#include "cache/store/open_store.h"
 #include "daemon/admin/check_tiers.h"
 #include "daemon/cluster/tiers.h"
 #include "daemon/compile/sandbox.h"

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/mutex.h"
-#include "cache/store.h"
+#include "cache/store/store.h"
 
 namespace ingot::daemon {
 

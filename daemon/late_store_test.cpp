@@ -5,7 +5,7 @@
 
 #include <future>
 
-#include "cache/memory_store.h"
+#include "cache/store/memory_store.h"
 
 namespace ingot::daemon {
 namespace {

@@ -32,18 +32,18 @@ TEST_EXTRA = {"tests", "client", "compiler", "daemon", "cache"}
 FENCES = {
     "RocksDB": (r"rocksdb/", ("cache/",)),
     "libsodium": (r"sodium(\.h|/)", ("cache/",)),
-    "libcurl": (r"curl/", ("cache/curl",)),
+    "libcurl": (r"curl/", ("cache/net/curl",)),
     "zstd": (r"zstd\.h", ("cache/",)),
     "LLVM": (r"(llvm|llvm-c|lld)/", ("compiler/targets/llvm/", "compiler/targets/x86/")),
     "CUDA": (r"(cuda\.h|cuda_runtime|nvrtc|nvJitLink)", ("kernels/cuda/", "compiler/targets/nvptx/")),
     "libtorch": (r"(ATen|c10|caffe2|torch)/", ("client/", "examples/cpp/")),
     "Asio": (r"boost/asio", ("cache/", "daemon/", "client/", "tools/simulation/")),
     "Beast": (r"boost/beast", ("daemon/web/",)),
-    "hiredis": (r"hiredis/", ("cache/redis_protocol",)),
-    "OpenSSL": (r"(openssl/|boost/asio/ssl)", ("cache/certificate", "cache/payload_hash", "cache/redis_scripts", "cache/sha256", "cache/transport")),
+    "hiredis": (r"hiredis/", ("cache/redis/redis_protocol",)),
+    "OpenSSL": (r"(openssl/|boost/asio/ssl)", ("cache/net/certificate", "cache/s3/payload_hash", "cache/redis/redis_scripts", "cache/trust/sha256", "cache/net/transport")),
     "jemalloc": (r"jemalloc/", ("daemon/heap",)),
     "CLI11": (r"CLI/", ("tools/", "daemon/")),
-    "toml++": (r"toml\+\+/", ("daemon/state/config", "cache/trust_text")),
+    "toml++": (r"toml\+\+/", ("daemon/state/config", "cache/trust/trust_text")),
     "nlohmann/json": (r"nlohmann/", ("tools/", "daemon/", "client/lib/call_signature", "client/lib/exported_file", "client/lib/given_arguments",
                                       "client/lib/weight_file", "client/api/", "client/archive/", "client/onnx/onnx_model")),
     "protobuf": (r"(google/protobuf|client/onnx/onnx\.pb\.h)", ("client/onnx/wire_model.cpp",)),
@@ -118,7 +118,7 @@ def check_digests(file: str, text: str) -> "list[str]":
 
 
 # What GCC 12 destroys twice: closures and braced aggregates that are temporaries of a co_await, and what is passed where one
-# stands in a condition (cache/task.h).
+# stands in a condition (cache/async/task.h).
 AWAIT_IN_CONDITION = re.compile(r"\b(if|while|for|switch) \((?:[^()\n]|\([^()\n]*\))*= *co_await|\b(if|while|switch) \(\W*co_await|[?:] *\*?co_await")
 AWAIT_OF_TEMPORARY = re.compile(r"co_await[^;]*?(?:[(,]\s*\[[^\]\n]*\]\s*[({]|[(,]\s*[A-Za-z_:]+\{|[(,]\s*\{\}[,)])")
 

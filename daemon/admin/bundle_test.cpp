@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cache/local_blobs.h"
-#include "cache/local_index.h"
+#include "cache/index/local_blobs.h"
+#include "cache/index/local_index.h"
 #include "daemon/admin/manifest.h"
 #include "daemon/state/convert.h"
 #include "proto/cluster_generated.h"

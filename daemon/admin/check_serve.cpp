@@ -9,10 +9,10 @@
 #include <optional>
 #include <string>
 
-#include "cache/certificate.h"
-#include "cache/remote_tokens.h"
-#include "cache/remote_url.h"
-#include "cache/transport.h"
+#include "cache/net/certificate.h"
+#include "cache/net/transport.h"
+#include "cache/peer/remote_tokens.h"
+#include "cache/peer/remote_url.h"
 #include "daemon/serve/serve.h"
 #include "daemon/state/utc_text.h"
 

@@ -11,11 +11,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cache/local_blobs.h"
-#include "cache/local_index.h"
-#include "cache/memory_store.h"
-#include "cache/remote_url.h"
-#include "cache/s3_check.h"
+#include "cache/index/local_blobs.h"
+#include "cache/index/local_index.h"
+#include "cache/peer/remote_url.h"
+#include "cache/s3/s3_check.h"
+#include "cache/store/memory_store.h"
 #include "daemon/admin/check_serve.h"
 #include "daemon/cluster/tiers.h"
 #include "daemon/serve/serve.h"

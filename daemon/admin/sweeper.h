@@ -5,7 +5,7 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
-#include "cache/evict.h"
+#include "cache/store/evict.h"
 #include "daemon/state/config.h"
 
 namespace ingot::daemon {

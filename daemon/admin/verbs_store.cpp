@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
-#include "cache/evict.h"
+#include "cache/store/evict.h"
 #include "daemon/admin/check_serve.h"
 #include "daemon/admin/verbs.h"
 #include "daemon/compile/compile_on.h"

@@ -10,13 +10,13 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "cache/blob_store.h"
-#include "cache/circuit_breaker.h"
-#include "cache/index.h"
-#include "cache/key.h"
-#include "cache/removal.h"
-#include "cache/signing_key.h"
-#include "cache/trust.h"
+#include "cache/async/circuit_breaker.h"
+#include "cache/index/blob_store.h"
+#include "cache/index/index.h"
+#include "cache/store/key.h"
+#include "cache/trust/removal.h"
+#include "cache/trust/signing_key.h"
+#include "cache/trust/trust.h"
 #include "daemon/cluster/signed_variant.h"
 #include "daemon/state/artifacts.h"
 #include "daemon/state/config.h"
@@ -42,9 +42,9 @@ cache::BreakerLimits BreakerLimitsOf(const Config& config);
 
 /// The tier behind this machine's store: an index and blobs that other machines write too.
 ///
-/// What comes from there is data until its signature and its digests hold (cache/trust.h), and only then is put into
-/// the local store, by the same doors as what this machine made. What goes there is signed. A tier that fails or is
-/// slow costs nobody more than the time given: a breaker keeps calls from it until it answers again. Thread-safe.
+/// What comes from there is data until its signature and its digests hold (cache/trust/trust.h), and only then is put
+/// into the local store, by the same doors as what this machine made. What goes there is signed. A tier that fails or
+/// is slow costs nobody more than the time given: a breaker keeps calls from it until it answers again. Thread-safe.
 class Cluster {
  public:
   Cluster(const Config& config, const Clock& clock, Artifacts& artifacts, Entries& entries, ClusterParts parts);

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "cache/removal.h"
+#include "cache/trust/removal.h"
 
 namespace ingot::daemon {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Daemons of several machines that share an index and blobs, inside one process.
 #include "base/fake_clock.h"
-#include "cache/circuit_breaker.h"
-#include "cache/rendezvous.h"
-#include "cache/sharded_blobs.h"
-#include "cache/sharded_index.h"
+#include "cache/async/circuit_breaker.h"
+#include "cache/index/rendezvous.h"
+#include "cache/index/sharded_blobs.h"
+#include "cache/index/sharded_index.h"
 #include "daemon/state/convert.h"
 #include "tests/support/daemon/test_machines.h"
 

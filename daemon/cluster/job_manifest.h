@@ -3,8 +3,8 @@
 
 #include "base/digest.h"
 #include "base/until.h"
-#include "cache/index.h"
-#include "cache/key.h"
+#include "cache/index/index.h"
+#include "cache/store/key.h"
 #include "proto/cluster_generated.h"
 
 namespace ingot::daemon {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "cache/local_index.h"
-#include "cache/memory_store.h"
+#include "cache/index/local_index.h"
+#include "cache/store/memory_store.h"
 #include "proto/message.h"
 #include "tests/support/run_task.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
-#include "cache/together.h"
+#include "cache/async/together.h"
 #include "daemon/cluster/job_manifest.h"
 #include "daemon/core.h"
 #include "daemon/state/convert.h"

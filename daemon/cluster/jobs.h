@@ -10,7 +10,7 @@
 #include "base/mutex.h"
 #include "base/steady_time.h"
 #include "base/until.h"
-#include "cache/key.h"
+#include "cache/store/key.h"
 #include "daemon/compile/flights.h"
 #include "proto/cluster_generated.h"
 

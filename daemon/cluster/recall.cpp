@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
-#include "cache/waiter.h"
+#include "cache/async/waiter.h"
 #include "daemon/compile/graph_record.h"
 #include "daemon/core.h"
 #include "daemon/state/convert.h"

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "base/until.h"
-#include "cache/task.h"
-#include "cache/trust.h"
+#include "cache/async/task.h"
+#include "cache/trust/trust.h"
 
 namespace ingot::daemon {
 

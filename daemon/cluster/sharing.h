@@ -8,7 +8,7 @@
 #include <stop_token>
 #include <string>
 
-#include "cache/store.h"
+#include "cache/store/store.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/send_retries.h"
 #include "daemon/compile/flights.h"

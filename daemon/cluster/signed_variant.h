@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "cache/key.h"
-#include "cache/signing_key.h"
-#include "cache/trust.h"
+#include "cache/store/key.h"
+#include "cache/trust/signing_key.h"
+#include "cache/trust/trust.h"
 #include "daemon/state/artifacts.h"
 #include "daemon/state/config.h"
 #include "daemon/state/entries.h"

@@ -12,15 +12,15 @@
 #include <thread>
 
 #include "base/log.h"
-#include "cache/indexed_blobs.h"
-#include "cache/redis_index.h"
-#include "cache/remote_blobs.h"
-#include "cache/remote_index.h"
-#include "cache/remote_tokens.h"
-#include "cache/s3_blobs.h"
-#include "cache/s3_index.h"
-#include "cache/sharded_blobs.h"
-#include "cache/sharded_index.h"
+#include "cache/index/indexed_blobs.h"
+#include "cache/index/sharded_blobs.h"
+#include "cache/index/sharded_index.h"
+#include "cache/peer/remote_blobs.h"
+#include "cache/peer/remote_index.h"
+#include "cache/peer/remote_tokens.h"
+#include "cache/redis/redis_index.h"
+#include "cache/s3/s3_blobs.h"
+#include "cache/s3/s3_index.h"
 #include "daemon/cluster/trust_files.h"
 
 namespace ingot::daemon {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/s3_client.h"
+#include "cache/s3/s3_client.h"
 #include "daemon/cluster/cluster.h"
 
 namespace ingot::daemon {

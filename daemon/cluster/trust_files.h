@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "cache/signing_key.h"
-#include "cache/trust.h"
+#include "cache/trust/signing_key.h"
+#include "cache/trust/trust.h"
 #include "daemon/state/config.h"
 
 namespace ingot::daemon {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/metrics.h"
-#include "cache/waiter.h"
+#include "cache/async/waiter.h"
 
 namespace ingot::daemon {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/until.h"
-#include "cache/task.h"
+#include "cache/async/task.h"
 #include "daemon/state/ports.h"
 
 namespace ingot::daemon {

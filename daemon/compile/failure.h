@@ -9,7 +9,7 @@
 #include "base/digest.h"
 #include "base/result.h"
 #include "base/until.h"
-#include "cache/task.h"
+#include "cache/async/task.h"
 #include "daemon/state/config.h"
 #include "proto/record_generated.h"
 

@@ -14,7 +14,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "base/until.h"
-#include "cache/waiter.h"
+#include "cache/async/waiter.h"
 #include "daemon/compile/outlook.h"
 #include "proto/record_generated.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/mutex.h"
 #include "base/until.h"
-#include "cache/store.h"
+#include "cache/store/store.h"
 #include "daemon/state/entries.h"
 
 namespace ingot::daemon {

@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "base/digest.h"
 #include "base/until.h"
-#include "cache/index.h"
+#include "cache/index/index.h"
 #include "proto/record_generated.h"
 
 namespace ingot::daemon {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "cache/evict.h"
-#include "cache/store.h"
+#include "cache/store/evict.h"
+#include "cache/store/store.h"
 #include "proto/record_generated.h"
 
 namespace ingot::daemon {

@@ -6,7 +6,7 @@
 #include <future>
 #include <thread>
 
-#include "cache/memory_store.h"
+#include "cache/store/memory_store.h"
 #include "daemon/late_store.h"
 
 namespace ingot::daemon {

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/mutex.h"
-#include "cache/store.h"
+#include "cache/store/store.h"
 #include "daemon/state/config.h"
 #include "daemon/state/lru.h"
 #include "proto/record_generated.h"

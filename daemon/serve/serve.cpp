@@ -21,8 +21,8 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
-#include "cache/remote_url.h"
-#include "cache/transport.h"
+#include "cache/net/transport.h"
+#include "cache/peer/remote_url.h"
 #include "daemon/serve/serve_session.h"
 #include "daemon/serve/tcp_listener.h"
 

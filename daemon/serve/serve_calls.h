@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cache/remote_tokens.h"
-#include "cache/remote_wire.h"
+#include "cache/peer/remote_tokens.h"
+#include "cache/peer/remote_wire.h"
 #include "daemon/serve/serve_ports.h"
 #include "daemon/state/config.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every index and every store of blobs must do, of one that another daemon serves over TLS.
-#include "cache/blob_contract.h"
-#include "cache/index_contract.h"
+#include "tests/support/cache/blob_contract.h"
+#include "tests/support/cache/index_contract.h"
 #include "tests/support/daemon/test_serve.h"
 
 namespace ingot::cache {

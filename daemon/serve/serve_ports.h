@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
-#include "cache/blob_store.h"
-#include "cache/index.h"
+#include "cache/index/blob_store.h"
+#include "cache/index/index.h"
 
 namespace ingot::daemon {
 

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cache/remote_tokens.h"
-#include "cache/signing_key.h"
+#include "cache/peer/remote_tokens.h"
+#include "cache/trust/signing_key.h"
 #include "tests/support/certificates.h"
 #include "tests/support/daemon/test_server.h"
 #include "tests/support/fake_s3.h"

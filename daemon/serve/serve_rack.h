@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "cache/blob_store.h"
-#include "cache/waiter.h"
+#include "cache/async/waiter.h"
+#include "cache/index/blob_store.h"
 
 namespace ingot::daemon {
 

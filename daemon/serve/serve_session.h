@@ -13,8 +13,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "cache/remote_tokens.h"
-#include "cache/remote_wire.h"
+#include "cache/peer/remote_tokens.h"
+#include "cache/peer/remote_wire.h"
 #include "daemon/serve/serve_calls.h"
 #include "daemon/serve/serve_ports.h"
 #include "daemon/state/config.h"

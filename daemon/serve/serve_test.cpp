@@ -17,7 +17,7 @@
 #include "base/fake_clock.h"
 #include "base/filesystem.h"
 #include "base/metrics.h"
-#include "cache/remote_tokens.h"
+#include "cache/peer/remote_tokens.h"
 #include "daemon/serve/serve_calls.h"
 #include "daemon/serve/serve_rack.h"
 #include "daemon/serve/serve_store.h"

@@ -5,7 +5,7 @@
 
 #include "base/mutex.h"
 #include "base/until.h"
-#include "cache/blob_store.h"
+#include "cache/index/blob_store.h"
 #include "daemon/state/config.h"
 #include "daemon/state/lru.h"
 #include "daemon/state/ports.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/digest.h"
-#include "cache/key.h"
+#include "cache/store/key.h"
 #include "daemon/state/ports.h"
 #include "proto/record_generated.h"
 #include "proto/service_generated.h"

@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "base/log.h"
-#include "cache/listing_place.h"
+#include "cache/index/listing_place.h"
 #include "daemon/state/convert.h"
 #include "proto/frame.h"
 #include "proto/message.h"

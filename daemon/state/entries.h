@@ -9,8 +9,8 @@
 
 #include "base/mutex.h"
 #include "base/until.h"
-#include "cache/index.h"
-#include "cache/key.h"
+#include "cache/index/index.h"
+#include "cache/store/key.h"
 #include "daemon/state/config.h"
 #include "daemon/state/lru.h"
 #include "proto/record_generated.h"

@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/digest.h"
 #include "base/result.h"
-#include "cache/sealed_file.h"
+#include "cache/store/sealed_file.h"
 #include "proto/frame.h"
 #include "proto/record_generated.h"
 #include "proto/service_generated.h"

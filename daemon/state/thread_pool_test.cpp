@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/priority.h"
-#include "cache/waiter.h"
+#include "cache/async/waiter.h"
 
 namespace ingot::daemon {
 namespace {

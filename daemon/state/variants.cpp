@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "cache/provenance.h"
+#include "cache/trust/provenance.h"
 #include "daemon/state/convert.h"
 #include "guards/ranges.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/mutex.h"
 #include "base/until.h"
-#include "cache/waiter.h"
+#include "cache/async/waiter.h"
 
 namespace ingot::daemon {
 

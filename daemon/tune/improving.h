@@ -13,7 +13,7 @@
 #include "base/digest.h"
 #include "base/mutex.h"
 #include "base/until.h"
-#include "cache/task.h"
+#include "cache/async/task.h"
 #include "daemon/state/config.h"
 #include "daemon/state/entries.h"
 #include "daemon/state/lru.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "cache/waiter.h"
+#include "cache/async/waiter.h"
 #include "daemon/compile/compile_on.h"
 #include "daemon/compile/recipe.h"
 #include "daemon/core.h"

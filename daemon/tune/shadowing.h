@@ -10,8 +10,8 @@
 
 #include "base/mutex.h"
 #include "base/until.h"
-#include "cache/shadow.h"
-#include "cache/task.h"
+#include "cache/async/task.h"
+#include "cache/trust/shadow.h"
 #include "daemon/tune/idle_watch.h"
 
 namespace ingot::daemon {

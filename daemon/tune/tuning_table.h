@@ -9,7 +9,7 @@
 #include "base/digest.h"
 #include "base/mutex.h"
 #include "base/result.h"
-#include "cache/store.h"
+#include "cache/store/store.h"
 #include "daemon/state/config.h"
 #include "daemon/state/lru.h"
 #include "daemon/state/ports.h"

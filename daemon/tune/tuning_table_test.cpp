@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/processors.h"
-#include "cache/memory_store.h"
+#include "cache/store/memory_store.h"
 #include "proto/message.h"
 
 namespace ingot::daemon {

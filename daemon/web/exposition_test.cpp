@@ -12,7 +12,7 @@
 #include <set>
 #include <sstream>
 
-#include "cache/local_index.h"
+#include "cache/index/local_index.h"
 #include "tests/support/daemon/test_server.h"
 
 namespace ingot::daemon::web {

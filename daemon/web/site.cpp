@@ -11,7 +11,7 @@
 #include <span>
 
 #include "base/log.h"
-#include "cache/waiter.h"
+#include "cache/async/waiter.h"
 #include "daemon/admin/verbs.h"
 #include "daemon/web/assets.h"
 #include "daemon/web/exposition.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cache/task.h"
+#include "cache/async/task.h"
 #include "daemon/admin/queries.h"
 #include "daemon/core.h"
 #include "daemon/state/thread_pool.h"

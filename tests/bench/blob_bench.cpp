@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/s3_blobs.h"
+#include "cache/s3/s3_blobs.h"
 #include "tests/support/fake_s3.h"
 
 namespace ingot {

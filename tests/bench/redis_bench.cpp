@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "cache/redis_index.h"
+#include "cache/redis/redis_index.h"
 #include "tests/support/await.h"
 #include "tests/support/redis_server.h"
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "cache/open_store.h"
+#include "cache/store/open_store.h"
 #include "daemon/state/convert.h"
 #include "daemon/state/entries.h"
 #include "proto/endpoint.h"

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "base/temp_dir.h"
-#include "cache/local_blobs.h"
-#include "cache/local_index.h"
-#include "cache/memory_store.h"
-#include "cache/remote_blobs.h"
-#include "cache/remote_index.h"
-#include "cache/remote_tokens.h"
+#include "cache/index/local_blobs.h"
+#include "cache/index/local_index.h"
+#include "cache/peer/remote_blobs.h"
+#include "cache/peer/remote_index.h"
+#include "cache/peer/remote_tokens.h"
+#include "cache/store/memory_store.h"
 #include "daemon/serve/serve.h"
 #include "tests/support/await.h"
 #include "tests/support/certificates.h"

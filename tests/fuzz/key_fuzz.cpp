@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes of a key, under the digest they come with and under a right one.
-#include "cache/key.h"
+#include "cache/store/key.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ingot::fuzz {

@@ -2,7 +2,7 @@
 // Bodies of messages and records of the store. The last byte says which table the rest is.
 #include <iterator>
 
-#include "cache/key.h"
+#include "cache/store/key.h"
 #include "daemon/state/convert.h"
 #include "proto/cluster_generated.h"
 #include "proto/message.h"

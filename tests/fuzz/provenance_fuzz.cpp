@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Envelopes, the provenance inside, and lines of keys and rotations: all that is read before a signature was found
 // good, and what a key that is trusted may sign.
-#include "cache/fake_provenance.h"
-#include "cache/rotation.h"
+#include "cache/trust/rotation.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/cache/fake_provenance.h"
 
 namespace ingot::fuzz {
 namespace {

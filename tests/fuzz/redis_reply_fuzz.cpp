@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a Redis server may send: replies within their limits, the same however the bytes are cut, and the same again
 // once they are written out.
-#include "cache/redis_protocol.h"
+#include "cache/redis/redis_protocol.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ingot::fuzz {

@@ -3,7 +3,7 @@
 // graphs are real, the compiler is a fake, the store is memory.
 #include <future>
 
-#include "cache/memory_store.h"
+#include "cache/store/memory_store.h"
 #include "daemon/compile/compiler_graphs.h"
 #include "daemon/ipc/requests.h"
 #include "proto/message.h"

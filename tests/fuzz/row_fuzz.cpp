@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of a store: commit records and facts, under the digest they come with and a right one.
-#include "cache/row.h"
+#include "cache/store/row.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ingot::fuzz {

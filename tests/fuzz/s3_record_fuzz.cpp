@@ -2,7 +2,7 @@
 // Records as objects of an S3-compatible store: whoever may write there chooses their bytes.
 #include <algorithm>
 
-#include "cache/s3_record.h"
+#include "cache/s3/s3_record.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ingot::fuzz {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trust files: what reads can be added to, and an addition takes nothing away.
-#include "cache/fake_provenance.h"
-#include "cache/trust_text.h"
+#include "cache/trust/trust_text.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/cache/fake_provenance.h"
 
 namespace ingot::fuzz {
 namespace {

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/until.h"
-#include "cache/task.h"
+#include "cache/async/task.h"
 
 namespace ingot::support {
 

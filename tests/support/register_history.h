@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "cache/index.h"
+#include "cache/index/index.h"
 #include "tests/support/await.h"
 #include "tests/support/linearizability.h"
 

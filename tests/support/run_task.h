@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "cache/task.h"
+#include "cache/async/task.h"
 
 namespace ingot {
 

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "cache/sharded_index.h"
+#include "cache/index/sharded_index.h"
 #include "daemon/state/convert.h"
 #include "proto/message.h"
 

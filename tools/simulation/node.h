@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/signing_key.h"
+#include "cache/trust/signing_key.h"
 #include "daemon/compile/compile_service.h"
 #include "daemon/core.h"
 #include "daemon/ipc/lookup_service.h"

@@ -12,7 +12,7 @@
 
 #include "base/metrics.h"
 #include "base/temp_dir.h"
-#include "cache/jitter.h"
+#include "cache/async/jitter.h"
 #include "tools/simulation/node.h"
 
 namespace ingot::simulation {

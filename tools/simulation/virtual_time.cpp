@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/simulation/virtual_time.h"
 
-#include "cache/waiter.h"
+#include "cache/async/waiter.h"
 
 namespace ingot::simulation {
 

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/steady_time.h"
-#include "cache/task.h"
+#include "cache/async/task.h"
 
 namespace ingot::simulation {
 

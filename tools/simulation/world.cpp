@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include "cache/lease_watch.h"
-#include "cache/redis_client.h"
-#include "cache/redis_index.h"
-#include "cache/rendezvous.h"
-#include "cache/waiter.h"
+#include "cache/async/waiter.h"
+#include "cache/index/lease_watch.h"
+#include "cache/index/rendezvous.h"
+#include "cache/redis/redis_client.h"
+#include "cache/redis/redis_index.h"
 
 namespace ingot::simulation {
 namespace {

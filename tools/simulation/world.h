@@ -9,10 +9,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "cache/blob_store.h"
-#include "cache/indexed_blobs.h"
-#include "cache/local_index.h"
-#include "cache/memory_store.h"
+#include "cache/index/blob_store.h"
+#include "cache/index/indexed_blobs.h"
+#include "cache/index/local_index.h"
+#include "cache/store/memory_store.h"
 #include "tools/simulation/chance.h"
 #include "tools/simulation/scenario.h"
 #include "tools/simulation/virtual_time.h"

@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "cache/indexed_blobs.h"
-#include "cache/local_blobs.h"
-#include "cache/local_index.h"
+#include "cache/index/indexed_blobs.h"
+#include "cache/index/local_blobs.h"
+#include "cache/index/local_index.h"
 #include "daemon/state/convert.h"
 #include "tests/support/daemon/test_server.h"
 

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/metrics.h"
-#include "cache/memory_store.h"
+#include "cache/store/memory_store.h"
 #include "client/lib/connection.h"
 #include "daemon/core.h"
 #include "daemon/ipc/server.h"

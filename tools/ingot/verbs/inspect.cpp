@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "cache/revocation.h"
+#include "cache/trust/revocation.h"
 #include "tools/ingot/inspect_files.h"
 #include "tools/ingot/table.h"
 #include "tools/ingot/verb.h"

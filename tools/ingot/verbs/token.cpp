@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "base/clock.h"
-#include "cache/remote_tokens.h"
-#include "cache/revocation.h"
+#include "cache/peer/remote_tokens.h"
+#include "cache/trust/revocation.h"
 #include "daemon/state/config.h"
 #include "tools/ingot/table.h"
 #include "tools/ingot/verb.h"

@@ -14,7 +14,7 @@
 
 #include "base/fake_clock.h"
 #include "base/temp_dir.h"
-#include "cache/remote_tokens.h"
+#include "cache/peer/remote_tokens.h"
 
 namespace ingot::cache {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cache/trust.h"
+#include "cache/trust/trust.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/filesystem.h"
-#include "cache/trust_text.h"
+#include "cache/trust/trust_text.h"
 #include "tools/ingot/table.h"
 #include "tools/ingot/verb.h"
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/temp_dir.h"
-#include "cache/fake_provenance.h"
-#include "cache/trust_text.h"
+#include "cache/trust/trust_text.h"
+#include "tests/support/cache/fake_provenance.h"
 
 namespace ingot::cache {
 namespace {

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "cache/trust/provenance.h"
+#include "cache/trust/revocation.h"
+#include "cache/trust/rotation.h"
+
+namespace ingot::cache {
+
+/// What is said of something that came from elsewhere. Only kTrusted may be served.
+enum class Verdict : uint8_t {
+  kTrusted,
+  kAwaitsArtifact,  ///< All holds so far; the artifact has not been seen.
+  kNoTrustFile,     ///< No list of keys, or one that cannot be used.
+  kUnsigned,
+  kMalformed,
+  kOtherVersion,
+  kUnknownKey,
+  kBadSignature,
+  kRevoked,
+  kFromTheFuture,
+  kNotYetValid,
+  kExpired,
+  kOtherEntry,
+  kOtherGraph,
+  kOtherVariant,
+  kOtherArtifact,
+  kNotInDomain,
+  kTooOld,
+  kReplayed,
+};
+/// "trusted", "bad_signature", ...; stable.
+std::string_view NameOf(Verdict verdict);
+
+/// A verdict and one sentence for people.
+struct Judgement {
+  Verdict verdict = Verdict::kNoTrustFile;
+  std::string text;
+  /// What was signed; set once the signature was found good.
+  std::optional<Provenance> provenance;
+
+  bool trusted() const { return verdict == Verdict::kTrusted; }
+};
+
+/// What somebody is about to serve, as he has it in his hands: the signature must be over just this.
+struct Received {
+  Digest entry_key;      ///< That was asked for.
+  std::string function;  ///< Of the entry that was asked for.
+  std::string group;     ///< Team or project that asks.
+  Digest graph_key;      ///< As the received record says.
+  Digest artifact;       ///< As the received record says.
+  Sha256 variant;        ///< Of the canonical bytes of the received variant.
+  /// Build time of the newest provenance that the caller has seen of this entry and graph: nothing older is taken for
+  /// it. None: whatever is in its domain's age.
+  std::optional<int64_t> seen_built_s;
+};
+
+/// A public key with what it may do.
+struct TrustedKey {
+  PublicKey key;
+  TimeRange built;  ///< What it signs counts when it was built then.
+  std::vector<std::string> domains;  ///< Names.
+  std::optional<KeyId> follows;  ///< The key whose rotation brought it.
+};
+
+/// Who may write what. A call is in the first domain that fits it, and in no other.
+struct Domain {
+  std::string name;
+  // Patterns: * is any text, ? one character. One of each must fit; empty: all do.
+  std::vector<std::string> functions, groups, targets;
+  /// Only what this machine has signed itself.
+  bool this_host_only = false;
+  /// Seconds; what was built longer ago is not served.
+  std::optional<int64_t> age_max_s;
+};
+
+/// True when `pattern` (* any text, ? one character) is all of `text`. Takes at most the product of their sizes.
+bool FitsPattern(std::string_view pattern, std::string_view text);
+
+/// The trust file as data (docs/trust.md): keys, domains, revocations. Nothing that it does not know is left unheard:
+/// a word spelled wrong would widen what is trusted. Immutable; thread-safe.
+class TrustPolicy {
+ public:
+  /// Trusts nobody.
+  TrustPolicy() = default;
+  /// `quarantine`: text of a file that may only revoke. `own`: this machine's key, which needs no entry where only
+  /// this machine may write. kInvalid, with the line: what cannot be understood.
+  static Result<TrustPolicy> Parse(std::string_view text, std::string_view quarantine = {},
+                                   std::optional<PublicKey> own = {});
+
+  /// Everything that can be said before the artifact is there: kAwaitsArtifact, or why not. `now_s`: Unix seconds.
+  Judgement JudgeRecord(const Received& received, Bytes envelope, int64_t now_s) const;
+  /// The signature, and what the file says of its key and what was signed, with nothing to compare it to: for
+  /// looking at an envelope. kAwaitsArtifact, or why not.
+  Judgement JudgeEnvelope(Bytes envelope, int64_t now_s) const;
+
+  /// Of all that it was made of: two of one digest say the same.
+  const Digest& digest() const { return digest_; }
+  const std::vector<TrustedKey>& keys() const { return keys_; }
+  const std::vector<Domain>& domains() const { return domains_; }
+  const std::vector<Revocation>& revocations() const { return revocations_; }
+  const std::vector<Rotation>& rotations() const { return rotations_; }
+  /// Of rotations that do not count: signed by a key that is revoked, or not listed.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+  const TrustedKey* Find(const KeyId& id) const;
+  /// A key by its name, or the start of its id, of 8 digits at least. kNotFound; kInvalid: several.
+  Result<const TrustedKey*> Find(std::string_view name) const;
+  const Domain* DomainOf(const Provenance& provenance) const;
+
+ private:
+  friend class PolicyReader;
+  /// The first half of JudgeRecord.
+  Judgement JudgeSignature(Bytes envelope, int64_t now_s) const;
+  Judgement JudgeDomain(Judgement judgement, int64_t now_s) const;
+  void FollowRotations();
+
+  std::vector<TrustedKey> keys_;
+  std::vector<Domain> domains_;
+  std::vector<Rotation> rotations_;
+  std::vector<Revocation> revocations_;
+  std::vector<std::string> warnings_;
+  std::optional<PublicKey> own_;
+  Digest digest_;
+};
+
+/// Holds the artifact that has come against what was signed: kTrusted, or kOtherArtifact. A judgement that does not
+/// await an artifact stays as it is.
+Judgement JudgeArtifact(Judgement record, Bytes artifact);
+
+}  // namespace ingot::cache
