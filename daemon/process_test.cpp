@@ -22,7 +22,7 @@
 #include <sstream>
 #include <thread>
 
-#include "client/lib/start_daemon.h"
+#include "client/lib/connect/start_daemon.h"
 #include "tests/support/daemon/test_server.h"
 
 namespace ingot::daemon {

@@ -9,7 +9,7 @@
 
 namespace ingot::guards {
 
-/// No symbol of a call that a template serves is larger: the executor refuses such sizes (client/lib/instance.h).
+/// No symbol of a call that a template serves is larger: the executor refuses such sizes (client/lib/run/instance.h).
 inline constexpr int64_t kSymbolMax = int64_t{1} << 40;
 
 /// Bounds of a number, inclusive; kNoLow and kNoHigh: none is known.

@@ -44,8 +44,8 @@ FENCES = {
     "jemalloc": (r"jemalloc/", ("daemon/heap",)),
     "CLI11": (r"CLI/", ("tools/", "daemon/")),
     "toml++": (r"toml\+\+/", ("daemon/state/config", "cache/trust/trust_text")),
-    "nlohmann/json": (r"nlohmann/", ("tools/", "daemon/", "client/lib/call_signature", "client/lib/exported_file", "client/lib/given_arguments",
-                                      "client/lib/weight_file", "client/api/", "client/archive/", "client/onnx/onnx_model")),
+    "nlohmann/json": (r"nlohmann/", ("tools/", "daemon/", "client/lib/exported/call_signature", "client/lib/exported/exported_file", "client/lib/exported/given_arguments",
+                                      "client/lib/exported/weight_file", "client/api/", "client/archive/", "client/onnx/onnx_model")),
     "protobuf": (r"(google/protobuf|client/onnx/onnx\.pb\.h)", ("client/onnx/wire_model.cpp",)),
     "zlib": (r"zlib\.h", ("client/archive/zip_sums.cpp",)),
     "spdlog": (r"spdlog/", ("base/log",)),
@@ -104,7 +104,7 @@ def check_errors(file: str, text: str) -> "list[str]":
         return []
     lines = list(enumerate(text.splitlines(), 1))
     found = [f"{file}:{n}: LoadedModule() finds what is loaded" for n, line in lines if re.search(r"\bPyImport_ImportModule\(|\bmodule_::import\(", line)]
-    if file != "client/native/drop_error.cpp":
+    if file != "client/native/cpython/drop_error.cpp":
         found += [f"{file}:{n}: DropError() ends errors" for n, line in lines if re.search(r"\bPyErr_Clear\(|\bdiscard_as_unraisable\(", line)]
     return found
 
@@ -185,7 +185,7 @@ def check_dead(files: "list[str]", texts: "dict[str, str]") -> "list[str]":
 
 
 # What refuses expressions, kernels, schedules and code: a guard whose reason no test has heard could be left out, and nobody would notice.
-VERIFIERS = ("client/lib/elf_check.cpp", "client/lib/manifest_check.cpp", "compiler/fusion/verify.cpp", "compiler/loop/schedule.cpp", "compiler/loop/verify.cpp")
+VERIFIERS = ("client/lib/artifact/elf_check.cpp", "client/lib/artifact/manifest_check.cpp", "compiler/fusion/verify.cpp", "compiler/loop/schedule.cpp", "compiler/loop/verify.cpp")
 
 
 def literals(text: str) -> "list[tuple[int, str]]":

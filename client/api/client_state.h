@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "client/api/client.h"
-#include "client/lib/connection.h"
+#include "client/lib/connect/connection.h"
 
 namespace ingot {
 

@@ -7,8 +7,8 @@
 #include "base/digest.h"
 #include "client/api/client.h"
 #include "client/api/client_state.h"
-#include "client/lib/exported_function.h"
-#include "client/lib/given_arguments.h"
+#include "client/lib/exported/exported_function.h"
+#include "client/lib/exported/given_arguments.h"
 
 namespace ingot {
 

@@ -9,9 +9,9 @@
 #include "base/filesystem.h"
 #include "base/temp_dir.h"
 #include "client/api/client.h"
-#include "client/lib/exported_file.h"
-#include "client/lib/test_artifacts.h"
-#include "client/lib/weight_file.h"
+#include "client/lib/exported/exported_file.h"
+#include "client/lib/exported/weight_file.h"
+#include "tests/support/client/test_artifacts.h"
 
 namespace ingot {
 namespace {

@@ -19,10 +19,10 @@
 #include "client/archive/result_tree.h"
 #include "client/archive/runner.h"
 #include "client/archive/sym_expr.h"
-#include "client/lib/tensor_memory.h"
-#include "client/lib/torch_names.h"
-#include "client/native/recorder.h"
-#include "client/native/tensor_table.h"
+#include "client/lib/exported/torch_names.h"
+#include "client/lib/run/tensor_memory.h"
+#include "client/native/trace/recorder.h"
+#include "client/native/trace/tensor_table.h"
 
 namespace ingot::client {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "client/lib/exported_file.h"
+#include "client/lib/exported/exported_file.h"
 #include "guards/dim.h"
 #include "guards/guard_set.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/filesystem.h"
 #include "base/temp_dir.h"
-#include "client/native/operator_facts.h"
+#include "client/native/trace/operator_facts.h"
 #include "proto/graph_generated.h"
 
 namespace ingot::client {

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "client/native/int_log.h"
+#include "client/native/trace/int_log.h"
 
 namespace ingot::client {
 

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "base/filesystem.h"
-#include "client/lib/tensor_memory.h"
+#include "client/lib/run/tensor_memory.h"
 
 namespace ingot::client {
 namespace {

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "client/archive/scalar_ops.h"
-#include "client/lib/checked_division.h"
-#include "client/native/operator_facts.h"
+#include "client/lib/run/checked_division.h"
+#include "client/native/trace/operator_facts.h"
 #include "proto/operator_space.h"
 
 namespace ingot::client {

@@ -6,7 +6,7 @@
 #include "base/result.h"
 #include "client/archive/arguments.h"
 #include "client/archive/followed_sizes.h"
-#include "client/native/recorder.h"
+#include "client/native/trace/recorder.h"
 
 namespace ingot::client {
 

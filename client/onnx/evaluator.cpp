@@ -9,10 +9,10 @@
 #include <cstring>
 
 #include "client/archive/arguments.h"
-#include "client/lib/checked_division.h"
+#include "client/lib/run/checked_division.h"
 #include "client/onnx/element_types.h"
 #include "client/onnx/operand_types.h"
-#include "client/onnx/operators.h"
+#include "client/onnx/operators/operators.h"
 
 namespace ingot::onnx {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "client/native/recorder.h"
+#include "client/native/trace/recorder.h"
 #include "client/onnx/model.h"
 #include "client/onnx/node_call.h"
 #include "client/onnx/sizes.h"

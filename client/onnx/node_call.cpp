@@ -10,7 +10,7 @@
 
 #include "base/digest.h"
 #include "client/onnx/evaluator.h"
-#include "client/onnx/operators.h"
+#include "client/onnx/operators/operators.h"
 
 namespace ingot::onnx {
 namespace {

@@ -11,7 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "client/native/recorder.h"
+#include "client/native/trace/recorder.h"
 #include "client/onnx/model.h"
 #include "client/onnx/node_error.h"
 #include "client/onnx/value.h"

@@ -11,13 +11,13 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "client/lib/torch_names.h"
-#include "client/native/recorder.h"
-#include "client/native/tensor_table.h"
+#include "client/lib/exported/torch_names.h"
+#include "client/native/trace/recorder.h"
+#include "client/native/trace/tensor_table.h"
 #include "client/onnx/element_types.h"
 #include "client/onnx/evaluator.h"
 #include "client/onnx/model.h"
-#include "client/onnx/operators.h"
+#include "client/onnx/operators/operators.h"
 
 namespace ingot::onnx {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "client/lib/exported_file.h"
+#include "client/lib/exported/exported_file.h"
 #include "guards/dim.h"
 
 namespace ingot::onnx {

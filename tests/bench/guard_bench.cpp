@@ -8,7 +8,7 @@
 #include <chrono>
 #include <string_view>
 
-#include "client/lib/program.h"
+#include "client/lib/run/program.h"
 #include "compiler/ir/text.h"
 #include "compiler/plan/plan.h"
 #include "guards/guard_set.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/digest.h"
-#include "client/lib/connection.h"
+#include "client/lib/connect/connection.h"
 #include "tests/support/recording_builder.h"
 
 namespace ingot {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "client/lib/connection.h"
+#include "client/lib/connect/connection.h"
 
 namespace ingot::bench {
 

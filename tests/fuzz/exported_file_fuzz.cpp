@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exported files: as they come, and with the digest that fits the header as it is.
-#include "client/lib/exported_file.h"
+#include "client/lib/exported/exported_file.h"
 
 #include "base/digest.h"
-#include "client/lib/size_rule.h"
+#include "client/lib/exported/size_rule.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ingot::fuzz {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Manifests of artifacts, as a client admits them. The file's digests do not matter here.
-#include "client/lib/manifest_check.h"
+#include "client/lib/artifact/manifest_check.h"
 #include "proto/artifact_file.h"
 #include "proto/artifact_generated.h"
 #include "proto/message.h"

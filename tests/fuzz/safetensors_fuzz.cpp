@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Safetensors files that exported files refer to.
-#include "client/lib/weight_file.h"
+#include "client/lib/exported/weight_file.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ingot::fuzz {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Machine code of artifacts, as a client admits it.
-#include "client/lib/elf_check.h"
+#include "client/lib/artifact/elf_check.h"
 #include "proto/artifact_file.h"
 #include "tests/fuzz/artifacts.h"
 #include "tests/fuzz/fuzz.h"

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <thread>
 
-#include "client/lib/loaded_artifact.h"
+#include "client/lib/artifact/loaded_artifact.h"
 #include "tests/integration/real_daemon.h"
 
 namespace ingot::support {

@@ -27,7 +27,7 @@ def load(name, path):
 
 @pytest.fixture(scope="session")
 def parts():
-    """The recorder, and what its test module (client/native/recorder_test_module.cpp) adds."""
+    """The recorder, and what its test module (tests/support/client/recorder_test_module.cpp) adds."""
     build = pathlib.Path(os.environ.get("INGOT_BUILD_DIR", _ROOT / "build")) / "client" / "native"
     found = sorted(build.glob("_native_recorder_test*.so"))
     if not found:

@@ -90,7 +90,7 @@ TYPE_PAIRS = (("float32", "float32"), ("bfloat16", "float32"), ("float16", "floa
 
 @pytest.mark.parametrize("name", ORDINARY)
 def test_common_operators_on_every_kind_of_argument(name, record, defer):
-    """Results of these have rules of their own (client/native/plain_results.cpp)."""
+    """Results of these have rules of their own (client/native/trace/plain_results.cpp)."""
     compared = 0
     for first, second, (one, other) in itertools.product(PLACES, PLACES, TYPE_PAIRS):
         x, y = PLACES[first](getattr(torch, one)), PLACES[second](getattr(torch, other))

@@ -149,7 +149,7 @@ def test_no_test_is_forgotten(mutants):
 
 
 def test_tests_of_the_same_words_come_first(mutants):
-    assert mutants.folders.checks("client/native", "client/native/object_digest.cpp")[:2] == ["recorder_python", "test_digests"]
+    assert mutants.folders.checks("client/native", "client/native/places/object_digest.cpp")[:2] == ["recorder_python", "test_digests"]
 
 
 def verdict(mutants, name, folder, outcome, by="", before="a", after="b"):

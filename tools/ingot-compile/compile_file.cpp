@@ -7,7 +7,7 @@
 #include <chrono>
 #include <functional>
 
-#include "client/lib/exported_file.h"
+#include "client/lib/exported/exported_file.h"
 #include "client/onnx/onnx_model.h"
 #include "compiler/compile.h"
 #include "proto/artifact_file.h"

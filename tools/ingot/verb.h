@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "client/lib/connection.h"
+#include "client/lib/connect/connection.h"
 
 namespace ingot::tools {
 

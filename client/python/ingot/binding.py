@@ -176,7 +176,7 @@ class Variant:
         return int(str(_native.digest_text(f"{self.graph} {_native.build}"))[:15], 16) | 1
 
     def parts(self, roots: paths.Roots, guards: str) -> "dict[str, typing.Any]":
-        """What the call site installs (client/native/call_site.cpp MakeVariant)."""
+        """What the call site installs (client/native/site/call_site.cpp MakeVariant)."""
         outputs = tree.decode(self.signature["outputs"], roots)
         changed = effects.holders(self.signature["writes"], roots)
         if changed:

@@ -24,7 +24,7 @@ class Varying:
 
 
 def structure(value: typing.Any, depth: int = 0) -> "typing.Iterator[typing.Any]":
-    """The containers and tensors of which a call's structure speaks, as client/native/arguments.cpp takes them apart."""
+    """The containers and tensors of which a call's structure speaks, as client/native/site/arguments.cpp takes them apart."""
     inner = _inner(value) if depth <= _DEPTH_MAX else None
     if inner is not None or kinds.is_tensor(value):
         yield value

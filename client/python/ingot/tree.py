@@ -283,7 +283,7 @@ def _rebuild(kind: type, spec: Spec) -> "typing.Callable[[list[typing.Any]], typ
 
 
 def decode(spec: Spec, roots: paths.Roots, loaded: bool = False) -> "tuple[typing.Any, ...]":
-    """The nested tuples that the native output tree takes (client/native/output_tree.h). ``loaded``: from a file, whose
+    """The nested tuples that the native output tree takes (client/native/site/output_tree.h). ``loaded``: from a file, whose
     weights are objects of nobody's."""
     made = _decode(spec, roots, loaded)
     return ("keep", spec["n"], made) if "n" in spec and spec["t"] != "same" else made

@@ -12,7 +12,7 @@
 
 #include "base/metrics.h"
 #include "cache/store/memory_store.h"
-#include "client/lib/connection.h"
+#include "client/lib/connect/connection.h"
 #include "daemon/core.h"
 #include "daemon/ipc/server.h"
 #include "proto/message.h"

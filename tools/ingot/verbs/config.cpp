@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/start_program.h"
-#include "client/lib/start_daemon.h"
+#include "client/lib/connect/start_daemon.h"
 #include "daemon/state/config.h"
 #include "tools/ingot/table.h"
 #include "tools/ingot/verb.h"

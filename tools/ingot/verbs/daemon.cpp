@@ -7,7 +7,7 @@
 #include <cstring>
 #include <thread>
 
-#include "client/lib/start_daemon.h"
+#include "client/lib/connect/start_daemon.h"
 #include "tools/ingot/daemon_view.h"
 #include "tools/ingot/log_view.h"
 #include "tools/ingot/terminal.h"

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "base/temp_dir.h"
-#include "client/lib/connection.h"
+#include "client/lib/connect/connection.h"
 #include "proto/lock_file.h"
 
 namespace ingot::tools {

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/lib/exported/call_signature.h"
+#include "client/lib/exported/sized_program.h"
+
+namespace ingot::client {
+
+/// What an exported file holds, bound to its weights. Thread-safe.
+struct ExportedFunction {
+  /// The calls of one argument structure.
+  struct Structure {
+    CallSignature arguments;
+    std::vector<std::string> outputs;  ///< result structure of each program, JSON text
+    std::vector<SizedProgram> programs;
+  };
+
+  /// Reads, checks and binds an exported file. Errors: those of ParseExportedFile, WeightFile,
+  /// LoadedArtifact::Open and Program::Bind; kNotFound: no such file; each names the path.
+  static Result<ExportedFunction> Load(const std::string& path);
+
+  /// The first structure that a call has, and where its tensors stand in the call.
+  struct Found {
+    size_t structure = 0;
+    std::vector<uint32_t> tensors;
+  };
+  /// kInvalid: none; says what differs, from each where there are several.
+  Result<Found> Find(const CallSignature& given) const;
+  /// The structure whose tensors these are, in order. kInvalid: none, or several, which the tensors
+  /// alone cannot tell apart.
+  Result<size_t> FindByTensors(std::span<const at::Tensor> tensors) const;
+
+  std::string name;
+  std::vector<Structure> structures;  ///< at least one
+};
+
+}  // namespace ingot::client

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python 3.11: a trace function that asks for every opcode; the operands lie on the frame's stack.
+#include <Python.h>
+
+#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
+
+#define Py_BUILD_CORE 1
+#include <frameobject.h>
+#include <internal/pycore_code.h>
+#include <internal/pycore_frame.h>
+#undef Py_BUILD_CORE
+#include <opcode.h>
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "client/native/cpython/instruction.h"
+
+/// What a specialised instruction was before (opcode_tables.c).
+extern "C" const unsigned char* ingot_general_opcodes(void);
+
+namespace ingot::client {
+namespace {
+
+const unsigned char* const kGeneral = ingot_general_opcodes();
+
+constexpr std::array<Act, 256> MakeTable() {
+  std::array<Act, 256> table{};
+  for (const int op : {CACHE,
+                       POP_TOP,
+                       PUSH_NULL,
+                       NOP,
+                       PUSH_EXC_INFO,
+                       LOAD_ASSERTION_ERROR,
+                       RETURN_GENERATOR,
+                       LIST_TO_TUPLE,
+                       SETUP_ANNOTATIONS,
+                       POP_EXCEPT,
+                       STORE_NAME,
+                       DELETE_NAME,
+                       SWAP,
+                       LOAD_CONST,
+                       COPY,
+                       BUILD_TUPLE,
+                       BUILD_LIST,
+                       BUILD_STRING,
+                       BUILD_SLICE,
+                       BUILD_CONST_KEY_MAP,
+                       JUMP_FORWARD,
+                       JUMP_BACKWARD,
+                       JUMP_BACKWARD_NO_INTERRUPT,
+                       POP_JUMP_FORWARD_IF_NONE,
+                       POP_JUMP_FORWARD_IF_NOT_NONE,
+                       POP_JUMP_BACKWARD_IF_NONE,
+                       POP_JUMP_BACKWARD_IF_NOT_NONE,
+                       RERAISE,
+                       COPY_FREE_VARS,
+                       LOAD_FAST,
+                       STORE_FAST,
+                       DELETE_FAST,
+                       MAKE_CELL,
+                       LOAD_CLOSURE,
+                       LIST_APPEND,
+                       RESUME,
+                       KW_NAMES,
+                       EXTENDED_ARG,
+                       PREP_RERAISE_STAR}) {
+    table[op] = Act::kHarmless;
+  }
+  for (const int op : {GET_AITER, GET_ANEXT, BEFORE_ASYNC_WITH, END_ASYNC_FOR, GET_AWAITABLE, ASYNC_GEN_WRAP,
+                       PRINT_EXPR, IMPORT_STAR}) {
+    table[op] = Act::kUnsupported;
+  }
+  for (const int op : {UNARY_POSITIVE, UNARY_NEGATIVE, UNARY_INVERT}) table[op] = Act::kUnary;
+  for (const int op : {UNARY_NOT, JUMP_IF_FALSE_OR_POP, JUMP_IF_TRUE_OR_POP, POP_JUMP_FORWARD_IF_FALSE,
+                       POP_JUMP_FORWARD_IF_TRUE, POP_JUMP_BACKWARD_IF_FALSE, POP_JUMP_BACKWARD_IF_TRUE}) {
+    table[op] = Act::kTruth;
+  }
+  for (const int op : {UNPACK_SEQUENCE, UNPACK_EX, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE}) {
+    table[op] = Act::kTakeAll;
+  }
+  table[BINARY_SUBSCR] = Act::kSubscript;
+  table[STORE_SUBSCR] = Act::kStoreSubscript;
+  table[DELETE_SUBSCR] = Act::kDeleteSubscript;
+  table[GET_LEN] = Act::kLength;
+  table[MATCH_CLASS] = Act::kMatchClass;
+  table[MATCH_KEYS] = Act::kMatchKeys;
+  table[WITH_EXCEPT_START] = Act::kExit;
+  table[CHECK_EG_MATCH] = Act::kUnsupported;
+  table[CHECK_EXC_MATCH] = Act::kCatch;
+  table[RAISE_VARARGS] = Act::kRaise;
+  table[MATCH_SEQUENCE] = table[MATCH_MAPPING] = Act::kMatchShape;
+  table[BEFORE_WITH] = Act::kEnter;
+  table[GET_ITER] = table[GET_YIELD_FROM_ITER] = Act::kIterate;
+  table[SEND] = table[FOR_ITER] = Act::kNext;
+  table[LOAD_NAME] = table[LOAD_GLOBAL] = Act::kLoadGlobal;
+  table[STORE_GLOBAL] = Act::kStoreGlobal;
+  table[DELETE_GLOBAL] = Act::kDeleteGlobal;
+  table[LOAD_ATTR] = table[LOAD_METHOD] = Act::kLoadAttribute;
+  table[STORE_ATTR] = Act::kStoreAttribute;
+  table[DELETE_ATTR] = Act::kDeleteAttribute;
+  table[COMPARE_OP] = Act::kCompare;
+  table[IS_OP] = Act::kIdentity;
+  table[CONTAINS_OP] = Act::kContains;
+  table[BINARY_OP] = Act::kBinary;
+  table[LOAD_DEREF] = table[LOAD_CLASSDEREF] = Act::kLoadCell;
+  table[STORE_DEREF] = Act::kStoreCell;
+  table[DELETE_DEREF] = Act::kDeleteCell;
+  table[IMPORT_NAME] = Act::kImport;
+  table[LOAD_BUILD_CLASS] = Act::kBuildClass;
+  table[IMPORT_FROM] = Act::kImportFrom;
+  table[FORMAT_VALUE] = Act::kFormat;
+  table[PRECALL] = Act::kTakeApart;
+  table[CALL] = Act::kCall;
+  table[CALL_FUNCTION_EX] = Act::kCallExpanded;
+  table[MAKE_FUNCTION] = Act::kMakeFunction;
+  table[RETURN_VALUE] = table[YIELD_VALUE] = Act::kGive;
+  table[BUILD_SET] = table[BUILD_MAP] = table[SET_ADD] = table[MAP_ADD] = Act::kHash;
+  return table;
+}
+
+constexpr std::array<Act, 256> kTable = MakeTable();
+
+constexpr const char* kInPlace[] = {"__iadd__", "__iand__",     "__ifloordiv__", "__ilshift__", "__imatmul__",
+                                    "__imul__", "__imod__",     "__ior__",       "__ipow__",    "__irshift__",
+                                    "__isub__", "__itruediv__", "__ixor__"};
+constexpr int kFirstInPlace = 13;  // NB_INPLACE_ADD
+
+PyObject* NameAt(PyCodeObject* code, int index) { return PyTuple_GET_ITEM(code->co_names, index); }
+
+PyObject* InPlaceName(int operation) {
+  const int index = operation - kFirstInPlace;
+  if (index < 0 || index >= static_cast<int>(std::size(kInPlace))) return nullptr;
+  static std::array<PyObject*, std::size(kInPlace)> names{};
+  if (names[index] == nullptr) names[index] = PyUnicode_InternFromString(kInPlace[index]);
+  return names[index];
+}
+
+}  // namespace
+
+struct InstructionTrace::State {
+  struct Open {
+    const _PyInterpreterFrame* frame;
+    bool observed;
+    Taking gives;                 ///< of native code that called it
+    Taking takes = Taking::kNo;   ///< of its instruction
+    bool changes = false;  ///< its instruction changes something
+    int tag = 0;         ///< of an instruction whose result is waited for
+  };
+
+  InstructionListener* listener;
+  PyObject* self = nullptr;  ///< capsule handed to CPython
+  std::vector<Open> frames;
+  size_t muted = 0;  ///< open frames since one that is muted
+  PyObject* keyword_names = nullptr;
+  uint64_t count = 0;
+  bool running = false;
+
+  void Enter(PyFrameObject* object);
+  void Leave();
+  void Step(PyFrameObject* object);
+  bool Decode(_PyInterpreterFrame* frame, Instruction& out);
+  void DecodeOperands(_PyInterpreterFrame* frame, int op, int oparg, PyObject** top, Instruction& out);
+  void DecodeCall(int oparg, PyObject** top, Instruction& out);
+};
+
+void InstructionTrace::State::Enter(PyFrameObject* object) {
+  object->f_trace_lines = 0;
+  object->f_trace_opcodes = 0;
+  _PyInterpreterFrame* frame = object->f_frame;
+  if (muted > 0) {
+    ++muted;
+    return;
+  }
+  PyCodeObject* code = frame->f_code;
+  PyObject* first = code->co_argcount + code->co_posonlyargcount > 0 ? frame->localsplus[0] : nullptr;
+  // An argument that an inner function uses lies in a cell from the start.
+  if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
+  const auto wish = listener->OnEnter({code, frame->f_func, frame->f_globals, first});
+  if (wish == InstructionListener::Wish::kMute) {
+    muted = 1;
+    return;
+  }
+  const Taking gives = frames.empty() ? Taking::kNo : frames.back().takes;
+  frames.push_back({frame, wish == InstructionListener::Wish::kObserve, gives});
+  object->f_trace_opcodes = frames.back().observed ? 1 : 0;
+}
+
+void InstructionTrace::State::Leave() {
+  if (muted > 0) {
+    --muted;
+  } else if (!frames.empty()) {
+    frames.pop_back();
+  }
+}
+
+void InstructionTrace::State::DecodeCall(int oparg, PyObject** top, Instruction& out) {
+  out.keyword_names = keyword_names;
+  keyword_names = nullptr;
+  PyObject** below = top - oparg;
+  const bool is_method = below[-2] != nullptr;
+  out.a = is_method ? below[-2] : below[-1];
+  out.args = is_method ? below - 1 : below;
+  out.arg_count = static_cast<size_t>(oparg) + (is_method ? 1 : 0);
+}
+
+void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op, int oparg, PyObject** top,
+                                             Instruction& out) {
+  PyCodeObject* code = frame->f_code;
+  switch (op) {
+    case BINARY_SUBSCR:
+    case DELETE_SUBSCR:
+      out.a = top[-2];
+      out.b = top[-1];
+      break;
+    case STORE_SUBSCR:
+      out.a = top[-2];
+      out.b = top[-1];
+      out.c = top[-3];
+      break;
+    case MATCH_CLASS:
+      out.a = top[-3];
+      out.b = top[-2];
+      out.c = top[-1];
+      break;
+    case MATCH_KEYS:
+      out.a = top[-2];
+      out.b = top[-1];
+      break;
+    case WITH_EXCEPT_START: out.a = top[-4]; break;
+    case SEND: out.a = top[-2]; break;
+    case LOAD_NAME:
+      out.name = NameAt(code, oparg);
+      out.a = frame->f_locals;
+      break;
+    case LOAD_GLOBAL: out.name = NameAt(code, oparg >> 1); break;
+    case STORE_GLOBAL:
+      out.name = NameAt(code, oparg);
+      out.b = top[-1];
+      break;
+    case DELETE_GLOBAL:
+    case IMPORT_NAME: out.name = NameAt(code, oparg); break;
+    case LOAD_ATTR:
+    case LOAD_METHOD:
+    case DELETE_ATTR:
+    case IMPORT_FROM:
+      out.name = NameAt(code, oparg);
+      out.a = top[-1];
+      break;
+    case STORE_ATTR:
+      out.name = NameAt(code, oparg);
+      out.a = top[-1];
+      out.b = top[-2];
+      break;
+    case MATCH_SEQUENCE:
+    case MATCH_MAPPING: out.a = top[-1]; break;
+    case RAISE_VARARGS: out.a = oparg > 0 ? top[-oparg] : nullptr; break;
+    case CHECK_EXC_MATCH:
+    case COMPARE_OP:
+    case IS_OP:
+      out.a = top[-2];
+      out.b = top[-1];
+      out.operation = oparg;
+      break;
+    case UNARY_NEGATIVE:
+      out.a = top[-1];
+      out.operation = 1;
+      break;
+    case BUILD_SET: out.SetHashed(top, oparg, 1); break;
+    case BUILD_MAP: out.SetHashed(top, 2 * oparg, 2); break;
+    case SET_ADD: out.SetHashed(top, 1, 1); break;
+    case MAP_ADD: out.SetHashed(top, 2, 2); break;
+    case CONTAINS_OP:
+      out.a = top[-1];
+      out.b = top[-2];
+      break;
+    case BINARY_OP:
+      out.a = top[-2];
+      out.b = top[-1];
+      out.name = InPlaceName(oparg);
+      out.operation = oparg >= kFirstInPlace ? oparg - kFirstInPlace : oparg;
+      if (out.name != nullptr) out.act = Act::kBinaryInPlace;
+      break;
+    case LOAD_DEREF:
+    case LOAD_CLASSDEREF:
+    case DELETE_DEREF: out.a = frame->localsplus[oparg]; break;
+    case STORE_DEREF:
+      out.a = frame->localsplus[oparg];
+      out.b = top[-1];
+      break;
+    case FORMAT_VALUE: out.a = (oparg & 4) != 0 ? top[-2] : top[-1]; break;
+    case PRECALL:
+      out.a = top[-oparg - 2] == nullptr ? top[-oparg - 1] : nullptr;
+      if (out.a == nullptr || !PyMethod_Check(out.a)) out.act = Act::kHarmless;
+      break;
+    case CALL: DecodeCall(oparg, top, out); break;
+    case CALL_FUNCTION_EX:
+      out.c = (oparg & 1) != 0 ? top[-1] : nullptr;
+      out.b = (oparg & 1) != 0 ? top[-2] : top[-1];
+      out.a = (oparg & 1) != 0 ? top[-3] : top[-2];
+      break;
+    case LOAD_BUILD_CLASS:
+    case MAKE_FUNCTION: break;
+    default: out.a = top[-1]; break;
+  }
+}
+
+/// False for an instruction that nobody needs to hear of.
+bool InstructionTrace::State::Decode(_PyInterpreterFrame* frame, Instruction& out) {
+  const _Py_CODEUNIT* at = frame->prev_instr;
+  int op = kGeneral[_Py_OPCODE(*at)];
+  int oparg = _Py_OPARG(*at);
+  while (op == EXTENDED_ARG) {
+    ++at;
+    op = kGeneral[_Py_OPCODE(*at)];
+    oparg = oparg << 8 | _Py_OPARG(*at);
+  }
+  if (op == KW_NAMES) keyword_names = PyTuple_GET_ITEM(frame->f_code->co_consts, oparg);
+  out.act = kTable[op];
+  if (out.act == Act::kHarmless) return false;
+  PyObject** top = frame->localsplus + frame->stacktop;
+  if (out.act == Act::kTruth && (top[-1] == Py_True || top[-1] == Py_False || top[-1] == Py_None)) return false;
+  out.code = frame->f_code;
+  out.position = static_cast<int>(at - _PyCode_CODE(frame->f_code)) * static_cast<int>(sizeof(_Py_CODEUNIT));
+  out.globals = frame->f_globals;
+  out.builtins = frame->f_builtins;
+  out.function = frame->f_func;
+  out.top = top;
+  DecodeOperands(frame, op, oparg, top, out);
+  return out.act != Act::kHarmless;
+}
+
+void InstructionTrace::State::Step(PyFrameObject* object) {
+  if (muted > 0 || frames.empty()) return;
+  ++count;
+  _PyInterpreterFrame* frame = object->f_frame;
+  Open& open = frames.back();
+  if (open.frame != frame || !open.observed) return;
+  open.changes = false;
+  if (const int tag = std::exchange(open.tag, 0); tag != 0) {
+    PyObject*& slot = frame->localsplus[frame->stacktop - 1];
+    if (PyObject* other = listener->OnResult(tag, slot)) Py_SETREF(slot, other);
+    if (!running) return;
+  }
+  Instruction instruction;
+  if (!Decode(frame, instruction)) return;
+  if (instruction.act == Act::kGive) {
+    if (open.gives == Taking::kNo) return;
+    instruction.operation = static_cast<int>(open.gives);
+  }
+  const int tag = listener->OnInstruction(instruction);
+  if (!running || frames.empty() || frames.back().frame != frame) return;
+  frames.back().tag = tag;
+  frames.back().takes = listener->TakesResults();
+  frames.back().changes = listener->Changes();
+}
+
+namespace {
+
+int OnEvent(PyObject* self, PyFrameObject* frame, int what, PyObject* /*argument*/) {
+  auto* state = static_cast<InstructionTrace::State*>(PyCapsule_GetPointer(self, "ingot.InstructionTrace"));
+  if (!state->running) return 0;
+  switch (what) {
+    case PyTrace_OPCODE: state->Step(frame); break;
+    case PyTrace_CALL: state->Enter(frame); break;
+    case PyTrace_RETURN: state->Leave(); break;
+    case PyTrace_EXCEPTION:
+      if (state->frames.empty()) break;
+      state->frames.back().tag = 0;
+      if (std::exchange(state->frames.back().changes, false)) state->listener->OnRaise();
+      break;
+    default: break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+InstructionTrace::InstructionTrace(InstructionListener& listener) : state_(new State) {
+  state_->listener = &listener;
+  state_->self = PyCapsule_New(state_, "ingot.InstructionTrace", nullptr);
+}
+
+InstructionTrace::~InstructionTrace() {
+  Stop();
+  Py_XDECREF(state_->self);
+  delete state_;
+}
+
+Status InstructionTrace::Start() {
+  if (PyThreadState_Get()->c_tracefunc != nullptr) {
+    return Error(Code::kUnsupported, "a debugger or coverage tool traces this thread");
+  }
+  state_->running = true;
+  PyEval_SetTrace(&OnEvent, state_->self);
+  return {};
+}
+
+void InstructionTrace::Stop() {
+  if (!state_->running) return;
+  state_->running = false;
+  if (PyThreadState_Get()->c_tracefunc == &OnEvent) PyEval_SetTrace(nullptr, nullptr);
+}
+
+void InstructionTrace::Mute() { Stop(); }
+
+bool InstructionTrace::running() const { return state_->running; }
+uint64_t InstructionTrace::count() const { return state_->count; }
+
+Act ActOf(int opcode) { return opcode >= 0 && opcode < 256 ? kTable[opcode] : Act::kUnknown; }
+
+}  // namespace ingot::client
+
+#endif

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// What comes of an instruction whose sizes the observer follows (observe_sizes.cpp): its result becomes a term, and the
+// integers that it gave to operators are found among those that the recorder wrote down.
+
+#include <algorithm>
+#include <utility>
+
+#include "client/native/cpython/drop_error.h"
+#include "client/native/cpython/origin.h"
+#include "client/native/cpython/python_numbers.h"
+#include "client/native/effects/callables.h"
+#include "client/native/observe/observer.h"
+#include "client/native/places/tensor_facts.h"
+
+namespace ingot::client {
+
+namespace {
+
+using Op = SizeTerms::Op;
+using Relation = SizeTerms::Relation;
+
+bool IsSize(PyObject* value) { return std::string_view(Py_TYPE(value)->tp_name) == "torch.Size"; }
+
+}  // namespace
+
+/// Gives what takes the result's place, a new reference, or null.
+PyObject* Observer::FollowResult(size_t number, PyObject* result) {
+  if (number >= awaited_.size() || refused_) return nullptr;
+  const Awaited awaited = std::move(awaited_[number]);
+  awaited_[number].kind = Awaited::kDone;
+  if (awaited.kind == Awaited::kNumber) {
+    PyObject *a = awaited.tensors[0].get(), *b = awaited.tensors.size() > 1 ? awaited.tensors[1].get() : nullptr;
+    const auto is_other = [this](PyObject* one) {
+      return one != nullptr && numbers_.Find(one) != nullptr && floats_.Find(one) == nullptr;
+    };
+    const bool is_of_sizes = !is_other(a) && !is_other(b);
+    PyObject* taken = numbers_.Combine(awaited.number_op, a, b, result);
+    if (is_of_sizes) floats_.Note(awaited.number_op, a, b, taken != nullptr ? taken : result, Where());
+    return taken;
+  }
+  if (awaited.kind == Awaited::kList) {
+    if (result != nullptr && PyList_CheckExact(result)) numbers_.ReadAll(awaited.tensors[0].get(), result);
+    return FixTensors(awaited.tensors), nullptr;
+  }
+  if (sizes_.lost()) return nullptr;
+  if (awaited.kind == Awaited::kOperator && awaited.name == "item" && result != nullptr && !awaited.tensors.empty())
+    return numbers_.Read(awaited.tensors[0].get(), result);
+  switch (awaited.kind) {
+    case Awaited::kNumber:
+    case Awaited::kList: break;
+    case Awaited::kTerm: {
+      const auto value = result == nullptr ? std::nullopt : IntOf(result);
+      if (value && *value == sizes_.ValueOf(awaited.term)) return sizes_.Make(awaited.term, Where());
+      sizes_.GiveUp("a computation with sizes gave another number at " + Where());
+      return nullptr;
+    }
+    case Awaited::kLength: {
+      // `__len__` has given a size; else it has been looked at.
+      const auto term = std::exchange(given_length_, std::nullopt);
+      const auto value = result == nullptr ? std::nullopt : IntOf(result);
+      return term && value && *value == sizes_.ValueOf(*term) ? sizes_.Make(*term, Where()) : nullptr;
+    }
+    case Awaited::kAttribute: return SizesOf(awaited, result);
+    case Awaited::kOperator: {
+      ExplainInts(awaited);
+      return SizesOf(awaited, result);
+    }
+    case Awaited::kPart: ExplainPart(awaited); return nullptr;
+    case Awaited::kDone: break;
+  }
+  return nullptr;
+}
+
+/// The result of looking at a tensor: what says sizes becomes terms.
+PyObject* Observer::SizesOf(const Awaited& awaited, PyObject* result) {
+  if (result == nullptr || awaited.tensors.empty()) return nullptr;
+  PyObject* tensor = awaited.tensors[0].get();
+  const std::string_view name = awaited.name;
+  if (awaited.kind == Awaited::kOperator && name == "contiguous" && result == tensor) {
+    // It lay so already: PyTorch's dispatcher sees nothing of it, nor does the recorder.
+    if (!awaited.is_plain) return FixTensors(awaited.tensors), nullptr;
+    sizes_.Fix(sizes_.OfTensor(Op::IsContiguous, tensor, 0, 1), Where());
+    return nullptr;
+  }
+  if (IsSize(result) || (name == "stride" && PyTuple_Check(result))) {
+    const Op op = name == "stride" ? Op::Stride : Op::Size;
+    if (op == Op::Size && name != "shape" && name != "size") return FixTensors(awaited.tensors), nullptr;
+    // Nobody else has seen it yet.
+    if (Py_REFCNT(result) != 1) return FixTensors(awaited.tensors), nullptr;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); ++i) {
+      const auto value = IntOf(PyTuple_GET_ITEM(result, i));
+      if (!value) return FixTensors(awaited.tensors), nullptr;
+      PyObject* made = sizes_.Make(sizes_.OfTensor(op, tensor, i, *value), Where());
+      if (made == nullptr) continue;
+      PyObject* old = PyTuple_GET_ITEM(result, i);
+      PyTuple_SET_ITEM(result, i, made);
+      Py_DECREF(old);
+    }
+    return nullptr;
+  }
+  const bool is_number = PyLong_Check(result) || PyFloat_Check(result);  // A bool is an int.
+  if (!is_number && !PyUnicode_Check(result) &&
+      !((PyTuple_Check(result) || PyList_Check(result)) && PySequence_Fast_GET_SIZE(result) > 0 &&
+        !IsTensor(PySequence_Fast_GET_ITEM(result, 0))))
+    return nullptr;
+  if (AnswersWithoutSizes(name)) return nullptr;
+  const auto value = IntOf(result);
+  if (value && (name == "numel" || name == "nelement"))
+    return sizes_.Make(sizes_.OfTensor(Op::Elements, tensor, 0, *value), Where());
+  if (value && (name == "len" || name == "__len__"))
+    return sizes_.Make(sizes_.OfTensor(Op::Size, tensor, 0, *value), Where());
+  if (value && (name == "size" || name == "stride")) {
+    const PythonRef rank(PyObject_CallMethod(tensor, "dim", nullptr));
+    DropError();
+    const auto dims = rank ? IntOf(rank.get()) : std::nullopt;
+    const bool has_dim = awaited.dim.has_value() && dims && *awaited.dim >= -*dims && *awaited.dim < *dims;
+    if (!has_dim) return FixTensors(awaited.tensors), nullptr;
+    const int64_t dim = *awaited.dim < 0 ? *awaited.dim + *dims : *awaited.dim;
+    return sizes_.Make(sizes_.OfTensor(name == "size" ? Op::Size : Op::Stride, tensor, dim, *value), Where());
+  }
+  if (PyBool_Check(result) && name == "is_contiguous" && awaited.is_plain) {
+    const auto term = sizes_.OfTensor(Op::IsContiguous, tensor, 0, result == Py_True ? 1 : 0);
+    sizes_.Fix(term, Where());
+    return nullptr;
+  }
+  FixTensors(awaited.tensors);
+  return nullptr;
+}
+
+/// Finds each size that was passed among the integers of the operators that ran; what cannot be told
+/// for sure is fixed.
+void Observer::ExplainInts(const Awaited& awaited) {
+  if (awaited.given.empty()) return;
+  const auto fix = [&](size_t i) {
+    if (awaited.given[i].is_size) sizes_.Fix(awaited.given[i].term, Where());
+  };
+  if (int_log_ == nullptr) {
+    for (size_t i = 0; i < awaited.given.size(); ++i) fix(i);
+    return;
+  }
+  const std::vector<IntLog::Entry> entries(
+      int_log_->ints.begin() + static_cast<long>(std::min(awaited.ints_before, int_log_->ints.size())),
+      int_log_->ints.end());
+  const auto value = [&](size_t i) { return sizes_.ValueOf(awaited.given[i].term); };
+  bool alike = entries.size() == awaited.given.size() && int_log_->steps.size() == awaited.steps_before + 1;
+  for (size_t i = 0; alike && i < entries.size(); ++i) alike = entries[i].value == value(i);
+  for (size_t i = 0; i < awaited.given.size(); ++i) {
+    if (!awaited.given[i].is_size) continue;
+    if (alike) {
+      sizes_.Explain(entries[i], awaited.given[i].term);
+      continue;
+    }
+    // As many of its value were given as came through: they keep their order.
+    size_t given = 0, rank = 0, came = 0;
+    const IntLog::Entry* found = nullptr;
+    for (size_t k = 0; k < awaited.given.size(); ++k) {
+      if (value(k) != value(i)) continue;
+      rank += k < i ? 1 : 0;
+      ++given;
+    }
+    for (const IntLog::Entry& entry : entries) {
+      if (entry.value != value(i)) continue;
+      if (came++ == rank) found = &entry;
+    }
+    if (given == came && found != nullptr && (given == 1 || awaited.is_positional)) {
+      sizes_.Explain(*found, awaited.given[i].term);
+    } else {
+      fix(i);
+    }
+  }
+}
+
+/// `tensor[key]`: one operator for each part of the key, none for a slice that takes all.
+void Observer::ExplainPart(const Awaited& awaited) {
+  PyObject* tensor = awaited.tensors[0].get();
+  PyObject* key = awaited.tensors[1].get();
+  const auto give_up = [&] {
+    LookInto(key);
+    FixTensor(tensor);
+  };
+  if (int_log_ == nullptr) return give_up();
+  std::vector<PyObject*> parts;
+  if (PyTuple_Check(key)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) parts.push_back(PyTuple_GET_ITEM(key, i));
+  } else {
+    parts.push_back(key);
+  }
+  const PythonRef rank_object(PyObject_CallMethod(tensor, "dim", nullptr));
+  DropError();
+  const int64_t rank = rank_object ? IntOf(rank_object.get()).value_or(-1) : -1;
+  int64_t taken = 0;
+  for (PyObject* part : parts) {
+    if (part == Py_None || part == Py_Ellipsis) continue;
+    // Masks take as many dims as they have; lists become tensors.
+    const bool is_known = PySlice_Check(part) || PyLong_CheckExact(part);
+    if (IsTensor(part)) {
+      const PythonRef type(PyObject_GetAttrString(part, "dtype"));
+      const PythonRef text(type ? PyObject_Str(type.get()) : nullptr);
+      DropError();
+      if (!text || ViewOf(text.get()) == "torch.bool" || ViewOf(text.get()) == "torch.uint8") return give_up();
+    } else if (!is_known) {
+      return give_up();
+    }
+    ++taken;
+  }
+  if (taken > rank) return give_up();
+  size_t at = awaited.ints_before;
+  const auto take = [&](std::string_view op, size_t count) -> const IntLog::Entry* {
+    if (at + count > int_log_->ints.size()) return nullptr;
+    const IntLog::Entry* first = &int_log_->ints[at];
+    if (first->step >= int_log_->steps.size() || *int_log_->steps[first->step] != op) return nullptr;
+    for (size_t i = 0; i < count; ++i) {
+      if (first[i].step != first->step) return nullptr;
+    }
+    return first;
+  };
+  int64_t dim = 0;
+  for (PyObject* part : parts) {
+    if (part == Py_Ellipsis) {
+      dim += rank - taken;
+      continue;
+    }
+    if (part == Py_None) {
+      if (take("aten::unsqueeze", 1) != nullptr) ++at;
+      continue;
+    }
+    if (PyLong_CheckExact(part)) {
+      const IntLog::Entry* entry = take("aten::select.int", 2);
+      const auto term = sizes_.Find(part);
+      if (term && (entry == nullptr || entry[1].value != sizes_.ValueOf(*term))) return give_up();
+      if (term) sizes_.Explain(entry[1], *term);
+      if (entry != nullptr) at += 2;
+    } else if (PySlice_Check(part)) {
+      const auto* slice = reinterpret_cast<PySliceObject*>(part);
+      const auto bound = [](PyObject* object, int64_t otherwise) {
+        return object == Py_None ? std::optional(otherwise) : IntOf(object);
+      };
+      const auto start = bound(slice->start, 0), stop = bound(slice->stop, INT64_MAX), step = bound(slice->step, 1);
+      if (!start || !stop || !step) return give_up();
+      const IntLog::Entry* entry = take("aten::slice.Tensor", 4);
+      const bool is_it =
+          entry != nullptr && entry[1].value == *start && entry[2].value == *stop && entry[3].value == *step;
+      if (is_it) {
+        if (const auto term = sizes_.Find(slice->start)) sizes_.Explain(entry[1], *term);
+        if (const auto term = sizes_.Find(slice->stop)) sizes_.Explain(entry[2], *term);
+        if (const auto term = sizes_.Find(slice->step)) sizes_.Explain(entry[3], *term);
+        at += 4;
+      } else {
+        // It takes all of the dim.
+        LookAt(slice->start);
+        LookAt(slice->step);
+        const auto term = slice->stop == Py_None ? std::nullopt : TermOf(slice->stop);
+        const PythonRef size(PyObject_CallMethod(tensor, "size", "L", static_cast<long long>(dim)));
+        DropError();
+        const auto all = size ? IntOf(size.get()) : std::nullopt;
+        if (*start != 0 || *step != 1 || !all || (*stop != *all && *stop != INT64_MAX)) return give_up();
+        if (term) sizes_.Guard(Relation::Equal, *term, sizes_.OfTensor(Op::Size, tensor, dim, *all), Where());
+      }
+    }
+    ++dim;
+  }
+}
+
+/// What nobody came back to: the instruction raised, or the run ended in it.
+void Observer::EndFollowing() {
+  if (const size_t store = std::exchange(open_store_, 0); store != 0) FollowResult(store - 1, nullptr);
+  for (const Awaited& awaited : awaited_) {
+    for (const Awaited::Given& given : awaited.given) {
+      if (awaited.kind != Awaited::kDone && given.is_size) sizes_.Fix(given.term, "a call that raised");
+    }
+    if (awaited.kind == Awaited::kTerm) continue;
+    if (awaited.kind == Awaited::kNumber) {
+      for (const PythonRef& operand : awaited.tensors) numbers_.Fix(operand.get());
+      continue;
+    }
+    if (awaited.kind == Awaited::kPart && awaited.tensors.size() > 1) LookInto(awaited.tensors[1].get());
+  }
+  awaited_.clear();
+  passed_on_.clear();
+}
+
+}  // namespace ingot::client

@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the observer follows integers that are made of sizes. What it models gives a term or a guard;
+// whatever else looks at such an integer fixes its value: every reading of a value passes LookAt().
+
+#include <algorithm>
+#include <utility>
+
+#include "client/native/cpython/drop_error.h"
+#include "client/native/cpython/origin.h"
+#include "client/native/cpython/python_numbers.h"
+#include "client/native/effects/callables.h"
+#include "client/native/observe/observer.h"
+#include "client/native/places/tensor_facts.h"
+#include "client/native/places/torch_ops.h"
+#include "client/native/symbolic/size_floats.h"
+
+namespace ingot::client {
+namespace {
+
+using Op = SizeTerms::Op;
+using Relation = SizeTerms::Relation;
+
+constexpr size_t kFlatMax = 4096;
+constexpr int kDepthMax = 8;
+
+/// Numbers in order of what native code is given, with those inside of tuples, lists, slices and
+/// dicts. False where there are too many.
+bool Flatten(PyObject* value, std::vector<PyObject*>& out, int depth = 0) {
+  if (value == nullptr) return true;
+  if (out.size() > kFlatMax || depth > kDepthMax) return false;
+  if (PyLong_CheckExact(value) || PyFloat_CheckExact(value)) {
+    out.push_back(value);
+  } else if (PyTuple_Check(value) || PyList_Check(value)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+      if (!Flatten(PySequence_Fast_GET_ITEM(value, i), out, depth + 1)) return false;
+    }
+  } else if (PySlice_Check(value)) {
+    const auto* slice = reinterpret_cast<PySliceObject*>(value);
+    return Flatten(slice->start, out, depth + 1) && Flatten(slice->stop, out, depth + 1) &&
+           Flatten(slice->step, out, depth + 1);
+  } else if (PyDict_Check(value)) {
+    PyObject *key, *item;
+    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);) {
+      if (!Flatten(key, out, depth + 1) || !Flatten(item, out, depth + 1)) return false;
+    }
+  }
+  return true;
+}
+
+/// Whether native code holds its arguments against each other as `is` does.
+bool IsIdentity(PyObject* callable) {
+  return callable != nullptr && Callables::IsNative(callable) &&
+         Callables::Shared().EffectOf(callable) == Effect::kIdentity;
+}
+
+/// Types that keep the objects they are given and look at none.
+bool KeepsObjects(PyTypeObject* type) {
+  const std::string_view name = type->tp_name;
+  return type == &PyTuple_Type || type == &PyList_Type || type == &PySlice_Type || type == &PyEnum_Type ||
+         type == &PyZip_Type || type == &PyReversed_Type || name == "torch.Size" || name == "types.SimpleNamespace";
+}
+
+}  // namespace
+
+std::string Observer::Where() const { return log_.line().ToText(); }
+
+/// Native code looks at the value of a number.
+void Observer::LookAt(PyObject* value) {
+  if (PySlice_Check(value)) return LookInto(value);
+  const auto term = sizes_.Find(value);
+  if ((!term && numbers_.Find(value) == nullptr && floats_.Find(value) == nullptr) ||
+      std::ranges::find(passed_on_, value) != passed_on_.end())
+    return;
+  if (term) sizes_.Fix(*term, Where());
+  FixNumber(value);
+}
+
+void Observer::LookInto(PyObject* value) {
+  std::vector<PyObject*> flat;
+  if (sizes_.empty() && numbers_.empty()) return;
+  if (!Flatten(value, flat)) return sizes_.GiveUp("too many integers at " + Where());
+  for (PyObject* one : flat) LookAt(one);
+}
+
+/// The program learns the strides of a tensor. Of one without elements no guard holds them, since no code uses them.
+void Observer::NoteStrides(PyObject* tensor) {
+  const PythonRef sizes(PyObject_CallMethod(tensor, "size", nullptr));
+  DropError();
+  for (Py_ssize_t i = 0; sizes && PyTuple_Check(sizes.get()) && i < PyTuple_GET_SIZE(sizes.get()); ++i) {
+    const auto size = IntOf(PyTuple_GET_ITEM(sizes.get(), i));
+    if (size == 0) return Refuse("tensor-attribute", "strides of a tensor without elements");
+    if (!size || !follows_sizes_ || sizes_.lost()) continue;
+    using Relation = SizeTerms::Relation;
+    sizes_.Guard(Relation::NotEqual, sizes_.OfTensor(Op::Size, tensor, i, *size), sizes_.Number(0), Where());
+  }
+}
+
+/// All that Python could learn of a tensor's sizes stays as it was.
+void Observer::FixTensor(PyObject* tensor) {
+  const PythonRef sizes(PyObject_CallMethod(tensor, "size", nullptr));
+  const PythonRef strides(PyObject_CallMethod(tensor, "stride", nullptr));
+  DropError();
+  if (!sizes || !strides || !PyTuple_Check(sizes.get()) || !PyTuple_Check(strides.get()))
+    return sizes_.GiveUp("a tensor without sizes at " + Where());
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sizes.get()); ++i) {
+    const auto size = IntOf(PyTuple_GET_ITEM(sizes.get(), i)), stride = IntOf(PyTuple_GET_ITEM(strides.get(), i));
+    if (!size || !stride) return sizes_.GiveUp("a tensor with symbolic sizes at " + Where());
+    sizes_.Fix(sizes_.OfTensor(Op::Size, tensor, i, *size), Where());
+    sizes_.Fix(sizes_.OfTensor(Op::Stride, tensor, i, *stride), Where());
+  }
+}
+
+void Observer::FixTensors(const std::vector<PythonRef>& tensors) {
+  for (const PythonRef& tensor : tensors) FixTensor(tensor.get());
+}
+
+/// The instruction hands numbers on as the objects they are, or looks at them in a way that is followed.
+void Observer::PassOn(PyObject* value) {
+  if (sizes_.empty() && numbers_.empty()) return;
+  std::vector<PyObject*> flat;
+  if (!Flatten(value, flat)) return sizes_.GiveUp("too many integers at " + Where());
+  for (PyObject* one : flat) {
+    if (sizes_.Find(one) || numbers_.Find(one) != nullptr) passed_on_.push_back(one);
+  }
+}
+
+size_t Observer::Await(Awaited awaited) {
+  awaited_.push_back(std::move(awaited));
+  return awaited_.size();
+}
+
+/// The term of an integer, whatever it is.
+std::optional<SizeTerms::Term> Observer::TermOf(PyObject* value) {
+  if (const auto term = sizes_.Find(value)) return term;
+  numbers_.Fix(value);
+  const auto number = IntOf(value);
+  return number ? std::optional(sizes_.Number(*number)) : std::nullopt;
+}
+
+/// Before the instruction runs and before the log sees it. Gives the number of what awaits its
+/// result, 0 for nothing.
+size_t Observer::Follow(const Instruction& in) {
+  is_followed_ = is_list_followed_ = awaits_length_ = false;
+  if (!follows_sizes_) return 0;
+  if (const size_t store = std::exchange(open_store_, 0); store != 0) FollowResult(store - 1, nullptr);
+  if (!numbers_.empty()) {
+    if (const size_t awaited = FollowNumber(in); awaited != 0) return awaited;
+  }
+  if (sizes_.lost() && numbers_.empty()) return 0;
+  const size_t awaited = FollowOne(in);
+  const bool is_store = awaited != 0 && in.act == Act::kStoreSubscript;
+  if (is_store) open_store_ = awaited;
+  return is_store ? 0 : awaited;
+}
+
+namespace {
+
+/// Whether an attribute of a tensor is computed of its sizes. What its class does not have somebody has put there.
+bool MaySaySizes(PyObject* tensor, PyObject* name) {
+  return !IsPropertyWithoutSizes(ViewOf(name)) && _PyType_Lookup(Py_TYPE(tensor), name) != nullptr;
+}
+
+}  // namespace
+
+size_t Observer::FollowOne(const Instruction& in) {
+  switch (in.act) {
+    case Act::kLoadAttribute:
+      if (in.a == nullptr || !IsTensor(in.a) || !MaySaySizes(in.a, in.name)) return 0;
+      is_followed_ = true;
+      return Await({.kind = Awaited::kAttribute, .tensors = Held(in.a), .name = std::string(ViewOf(in.name))});
+    case Act::kBinary:
+    case Act::kBinaryInPlace: return FollowBinary(in);
+    case Act::kUnary: {
+      const auto term = sizes_.Find(in.a);
+      if (!term || in.operation != 1) return 0;
+      PassOn(in.a);
+      return AwaitTerm(sizes_.Combine(Op::Sub, sizes_.Number(0), *term), {in.a});
+    }
+    case Act::kCompare:
+      if (IsTensor(in.a) || IsTensor(in.b)) return FollowBinary(in);
+      FollowCompare(in);
+      return 0;
+    case Act::kIdentity: FollowIdentity(in); return 0;
+    case Act::kTruth:
+      if (const auto term = sizes_.Find(in.a)) {
+        sizes_.Guard(sizes_.ValueOf(*term) != 0 ? Relation::NotEqual : Relation::Equal, *term, sizes_.Number(0),
+                     Where());
+        PassOn(in.a);
+      }
+      return 0;
+    case Act::kSubscript:
+      if (IsTensor(in.a)) return FollowPart(in.a, in.b, nullptr);
+      LookInto(in.b);
+      return 0;
+    case Act::kStoreSubscript:
+      if (IsTensor(in.a)) return FollowPart(in.a, in.b, in.c);
+      LookInto(in.b);
+      return 0;
+    case Act::kDeleteSubscript: LookInto(in.b); return 0;
+    case Act::kHash:
+      for (size_t i = 0; i < in.arg_count; i += static_cast<size_t>(in.operation)) LookInto(in.args[i]);
+      return 0;
+    case Act::kCall:
+      // They lie on the frame's stack.
+      for (size_t i = 0; IsIdentity(in.a) && i < in.arg_count; ++i) MakePlain(const_cast<PyObject**>(in.args)[i]);
+      return FollowCall(in.a, in.args, in.arg_count, in.keyword_names);
+    case Act::kCallExpanded: {
+      if (in.a == nullptr || PyFunction_Check(in.a) || (!PyTuple_Check(in.b) && !PyList_Check(in.b))) return 0;
+      std::vector<PyObject*> values;
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(in.b); ++i)
+        values.push_back(PySequence_Fast_GET_ITEM(in.b, i));
+      const bool has_names = in.c != nullptr && PyDict_Check(in.c) && PyDict_GET_SIZE(in.c) > 0;
+      const PythonRef names(has_names ? PySequence_Tuple(in.c) : nullptr);
+      DropError();
+      for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names.get()); ++i)
+        values.push_back(PyDict_GetItemWithError(in.c, PyTuple_GET_ITEM(names.get(), i)));
+      return FollowCall(in.a, values.data(), values.size(), names.get());
+    }
+    default: return 0;
+  }
+}
+
+std::vector<PythonRef> Observer::Held(PyObject* one, PyObject* other) {
+  std::vector<PythonRef> held;
+  for (PyObject* value : {one, other}) {
+    if (value != nullptr) held.push_back(PythonRef::Borrow(value));
+  }
+  return held;
+}
+
+size_t Observer::AwaitTerm(std::optional<SizeTerms::Term> term, std::initializer_list<PyObject*> of) {
+  if (!term) {
+    passed_on_.clear();
+    for (PyObject* value : of) LookAt(value);
+    return 0;
+  }
+  return Await({.kind = Awaited::kTerm, .term = *term});
+}
+
+size_t Observer::FollowBinary(const Instruction& in) {
+  const bool has_term = sizes_.Find(in.a) || sizes_.Find(in.b);
+  if (IsTensor(in.a) || IsTensor(in.b)) {
+    if (!has_term) return 0;
+    PyObject* values[] = {in.a, in.b};
+    return AwaitOperator("binary", values, 2, nullptr);
+  }
+  if (has_term && PyLong_CheckExact(in.a) && PyLong_CheckExact(in.b)) {
+    const auto a = TermOf(in.a), b = TermOf(in.b);
+    std::optional<Op> op;
+    if (in.operation == kBinaryAdd) op = Op::Add;
+    if (in.operation == kBinarySubtract) op = Op::Sub;
+    if (in.operation == kBinaryMultiply) op = Op::Mul;
+    if (in.operation == kBinaryFloorDivide) op = Op::FloorDiv;
+    if (in.operation == kBinaryRemainder) op = Op::Mod;
+    if (in.operation == kBinaryTrueDivide) return AwaitNumber(TensorNumbers::Op::TrueDiv, in.a, in.b);
+    if (!a || !b) return 0;
+    if (const auto term = PowerOrShift(sizes_, in.operation, *a, *b)) {
+      PassOn(in.a);
+      PassOn(in.b);
+      return AwaitTerm(term, {in.a, in.b});
+    }
+    if (!op) return 0;
+    PassOn(in.a);
+    PassOn(in.b);
+    return AwaitTerm(sizes_.Combine(*op, *a, *b), {in.a, in.b});
+  }
+  if ((has_term || floats_.Find(in.a) != nullptr || floats_.Find(in.b) != nullptr) && IsReal(in.a) && IsReal(in.b))
+    return AwaitFloat(in);
+  // Joined or repeated, elements stay the objects they are.
+  const auto is_list = [](PyObject* value) { return PyTuple_Check(value) || PyList_Check(value); };
+  if (in.operation == kBinaryAdd && is_list(in.a) && is_list(in.b)) {
+    PassOn(in.a);
+    PassOn(in.b);
+  } else if (in.operation == kBinaryMultiply && (is_list(in.a) || is_list(in.b))) {
+    LookInto(is_list(in.a) ? in.b : in.a);  // It may be one of the elements as well.
+    PassOn(is_list(in.a) ? in.a : in.b);
+  }
+  return 0;
+}
+
+/// `n ** 2`, `n << 3`, `n >> 1`, where the other is a small number.
+std::optional<SizeTerms::Term> Observer::PowerOrShift(SizeTerms& sizes, int operation, SizeTerms::Term a,
+                                                      SizeTerms::Term b) {
+  const int64_t by = sizes.ValueOf(b);
+  if (!sizes.IsNumber(b)) return std::nullopt;
+  if (operation == kBinaryPower && by >= 1 && by <= 4) {
+    std::optional<SizeTerms::Term> power = a;
+    for (int64_t i = 1; i < by && power; ++i) power = sizes.Combine(Op::Mul, *power, a);
+    return power;
+  }
+  if ((operation != kBinaryLeftShift && operation != kBinaryRightShift) || by < 0 || by > 30) return std::nullopt;
+  return sizes.Combine(operation == kBinaryLeftShift ? Op::Mul : Op::FloorDiv, a, sizes.Number(int64_t{1} << by));
+}
+
+void Observer::NoteCompared(int operation, SizeTerms::Term a, SizeTerms::Term b) {
+  if (operation == Py_GT || operation == Py_LE) std::swap(a, b);  // x <= y: not y < x.
+  const int64_t x = sizes_.ValueOf(a), y = sizes_.ValueOf(b);
+  if (operation == Py_EQ || operation == Py_NE) {
+    sizes_.Guard(x == y ? Relation::Equal : Relation::NotEqual, a, b, Where());
+  } else if (x < y) {
+    sizes_.Guard(Relation::Less, a, b, Where());
+  } else {
+    sizes_.Guard(Relation::LessOrEqual, b, a, Where());
+  }
+}
+
+void Observer::FollowCompare(const Instruction& in) {
+  if (sizes_.empty() || in.operation > Py_GE) return;
+  const bool has_term = sizes_.Find(in.a) || sizes_.Find(in.b);
+  if (has_term && PyLong_CheckExact(in.a) && PyLong_CheckExact(in.b)) {
+    const auto a = TermOf(in.a), b = TermOf(in.b);
+    if (!a || !b) return;
+    NoteCompared(in.operation, *a, *b);
+    PassOn(in.a);
+    PassOn(in.b);
+    return;
+  }
+  // Tuples and sizes are compared element by element up to the first that differ.
+  if (!PyTuple_Check(in.a) || !PyTuple_Check(in.b) || (in.operation != Py_EQ && in.operation != Py_NE)) return;
+  const Py_ssize_t count = PyTuple_GET_SIZE(in.a);
+  const auto is_int = [](PyObject* tuple) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+      if (!PyLong_CheckExact(PyTuple_GET_ITEM(tuple, i))) return false;
+    }
+    return true;
+  };
+  if (!is_int(in.a) || !is_int(in.b)) return;
+  if (count == PyTuple_GET_SIZE(in.b)) {
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      const auto a = TermOf(PyTuple_GET_ITEM(in.a, i)), b = TermOf(PyTuple_GET_ITEM(in.b, i));
+      if (!a || !b) return;
+      NoteCompared(Py_EQ, *a, *b);
+      if (sizes_.ValueOf(*a) != sizes_.ValueOf(*b)) break;
+    }
+  }
+  PassOn(in.a);
+  PassOn(in.b);
+}
+
+/// Which of two numbers are one object, a program sees: what stands for them here is compared as them.
+void Observer::FollowIdentity(const Instruction& in) {
+  const bool are_numbers = PyLong_CheckExact(in.a) || PyFloat_CheckExact(in.a);
+  if (!are_numbers || Py_TYPE(in.a) != Py_TYPE(in.b)) return;
+  for (int i = 1; i <= 2; ++i) MakePlain(in.top[-i]);
+}
+
+/// Puts the number that the program has in the place of one that stands for it here: the same object, where it was
+/// given one, or the one that Python keeps of a small integer.
+void Observer::MakePlain(PyObject*& value) {
+  if (const auto given = stood_for_.find(value); given != stood_for_.end()) {
+    LookAt(value);
+    Py_SETREF(value, Py_NewRef(given->second.get()));
+    return;
+  }
+  if (value == nullptr || !PyLong_CheckExact(value) || (!sizes_.Find(value) && numbers_.Find(value) == nullptr)) return;
+  LookAt(value);
+  const auto number = IntOf(value);
+  PyObject* plain = number ? PyLong_FromLongLong(*number) : nullptr;
+  if (plain != nullptr) Py_SETREF(value, plain);
+}
+
+/// An operator of PyTorch's: the integers it was given appear among those the recorder writes down.
+size_t Observer::AwaitOperator(std::string_view name, PyObject* const* values, size_t count, PyObject* keyword_names) {
+  Awaited awaited{.kind = Awaited::kOperator, .name = std::string(name)};
+  std::vector<PyObject*> flat;
+  for (size_t i = 0; i < count; ++i) {
+    if (values[i] == nullptr) continue;
+    if (IsTensor(values[i])) awaited.tensors.push_back(PythonRef::Borrow(values[i]));
+    if (PyTuple_Check(values[i]) || PyList_Check(values[i])) {
+      for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(values[i]) && k < 64; ++k) {
+        PyObject* item = PySequence_Fast_GET_ITEM(values[i], k);
+        if (IsTensor(item)) awaited.tensors.push_back(PythonRef::Borrow(item));
+      }
+    }
+    if (!Flatten(values[i], flat)) sizes_.GiveUp("too many integers at " + Where());
+  }
+  FixNumbers(flat);
+  const bool has_term = std::ranges::any_of(flat, [this](PyObject* one) { return sizes_.Find(one).has_value(); });
+  for (PyObject* one : flat) {
+    const auto term = has_term ? TermOf(one) : std::nullopt;
+    if (!term) continue;
+    const bool is_size = sizes_.Find(one).has_value();
+    if (is_size) passed_on_.push_back(one);
+    awaited.given.push_back({*term, is_size});
+  }
+  awaited.is_positional = keyword_names == nullptr || PyTuple_GET_SIZE(keyword_names) == 0;
+  awaited.is_plain = count == 1;
+  if (count == 2) awaited.dim = IntOf(values[1]);
+  if (awaited.tensors.empty() && !has_term) return 0;
+  if (int_log_ != nullptr) {
+    awaited.ints_before = int_log_->ints.size();
+    awaited.steps_before = int_log_->steps.size();
+  }
+  return Await(std::move(awaited));
+}
+
+size_t Observer::FollowPart(PyObject* tensor, PyObject* key, PyObject* value) {
+  std::vector<PyObject*> flat;
+  if (!Flatten(key, flat)) sizes_.GiveUp("too many integers at " + Where());
+  FixNumbers(flat);
+  const bool has_term = std::ranges::any_of(flat, [this](PyObject* one) { return sizes_.Find(one).has_value(); });
+  if (value != nullptr) LookInto(value);
+  // A slice that ends at a number takes all where the size is that number, and then no operator says so.
+  const auto has_end = [](PyObject* part) {
+    return PySlice_Check(part) && reinterpret_cast<PySliceObject*>(part)->stop != Py_None;
+  };
+  bool may_take_all = has_end(key);
+  for (Py_ssize_t i = 0; PyTuple_Check(key) && i < PyTuple_GET_SIZE(key); ++i)
+    may_take_all |= has_end(PyTuple_GET_ITEM(key, i));
+  if (!has_term && !may_take_all) return 0;
+  Awaited awaited{.kind = Awaited::kPart, .tensors = Held(tensor, key)};
+  if (int_log_ != nullptr) {
+    awaited.ints_before = int_log_->ints.size();
+    awaited.steps_before = int_log_->steps.size();
+  }
+  PassOn(key);
+  return Await(std::move(awaited));
+}
+
+size_t Observer::FollowCall(PyObject* callable, PyObject* const* values, size_t count, PyObject* keyword_names) {
+  if (callable == nullptr || PyFunction_Check(callable)) return 0;
+  if (PyMethod_Check(callable)) {
+    if (PyFunction_Check(PyMethod_GET_FUNCTION(callable))) return 0;
+    std::vector<PyObject*> all{PyMethod_GET_SELF(callable)};
+    all.insert(all.end(), values, values + count);
+    return FollowCall(PyMethod_GET_FUNCTION(callable), all.data(), all.size(), keyword_names);
+  }
+  const size_t names = keyword_names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(keyword_names));
+  if (PyType_Check(callable)) {
+    auto* type = reinterpret_cast<PyTypeObject*>(callable);
+    const bool is_read = (type == &PyLong_Type || type == &PyFloat_Type) && count == 1 && IsTensor(values[0]);
+    if (is_read) return AwaitOperator("item", values, count, nullptr);
+    if (type == &PyFloat_Type && count == 1 && sizes_.Find(values[0]))
+      return AwaitNumber(TensorNumbers::Op::ToFloat, values[0], nullptr);
+    if (type == &PyLong_Type && count == 1) {
+      if (sizes_.Find(values[0])) PassOn(values[0]);  // The same object.
+    } else if (type == &PyBool_Type && count == 1 && sizes_.Find(values[0])) {
+      const auto term = *sizes_.Find(values[0]);
+      sizes_.Guard(sizes_.ValueOf(term) != 0 ? Relation::NotEqual : Relation::Equal, term, sizes_.Number(0), Where());
+      PassOn(values[0]);
+    } else if (KeepsObjects(type)) {
+      // What enumerate begins with, it counts on from.
+      const size_t kept = type == &PyEnum_Type ? 1 : count - names;
+      for (size_t i = kept; i < count; ++i) LookInto(values[i]);
+      for (size_t i = 0; i < std::min(kept, count); ++i) PassOn(values[i]);
+    }
+    return 0;
+  }
+  if (!Callables::IsNative(callable)) {
+    const bool is_operator = IsOfTorchOps(Py_TYPE(callable));
+    return is_operator ? AwaitOperator("op", values, count, keyword_names) : 0;
+  }
+  std::vector<PyObject*> all;
+  PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+  if (self != nullptr && !PyModule_Check(self) && !PyType_Check(self)) all.push_back(self);
+  all.insert(all.end(), values, values + count);
+  return FollowNative(callable, all, names, keyword_names);
+}
+
+size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& values, size_t names,
+                              PyObject* keyword_names) {
+  const Effect effect = Callables::Shared().EffectOf(callable);
+  const size_t positional = values.size() - names;
+  const auto is_own = [this](PyObject* value) { return sizes_.Find(value) || numbers_.Find(value) != nullptr; };
+  switch (effect) {
+    case Effect::kToList:
+      is_list_followed_ = values.size() == 1 && numbers_.MayReadAll(values[0]);
+      if (!is_list_followed_) return AwaitOperator("tolist", values.data(), values.size(), keyword_names);
+      return Await({.kind = Awaited::kList, .tensors = Held(values[0])});
+    case Effect::kOperator:
+      if (positional > 1 && IsTensor(values[0]) && Callables::ShortNameOf(callable).ends_with("etitem__"))
+        return FollowPart(values[0], values[1], positional > 2 ? values[2] : nullptr);
+      return AwaitOperator(Callables::ShortNameOf(callable), values.data(), values.size(), keyword_names);
+    case Effect::kGetItem:
+    case Effect::kSetItem:
+      if (positional < 2 || !IsTensor(values[0])) return 0;
+      return FollowPart(values[0], values[1], positional > 2 ? values[2] : nullptr);
+    case Effect::kClass:
+      for (PyObject* value : values) PassOn(value);  // It asks of which class they are.
+      return 0;
+    case Effect::kLength:
+      if (positional != 1) return 0;
+      if (IsTensor(values[0])) return AwaitOperator("len", values.data(), 1, nullptr);
+      if (IsImmutable(Py_TYPE(values[0]))) return 0;
+      awaits_length_ = true;
+      given_length_.reset();
+      return Await({.kind = Awaited::kLength});
+    case Effect::kGetAttribute:
+      // Whether there is an attribute of some name says nothing of sizes.
+      if (positional < 2 || !IsTensor(values[0]) || !PyUnicode_Check(values[1]) || !MaySaySizes(values[0], values[1]) ||
+          Callables::ShortNameOf(callable) == "hasattr") {
+        is_followed_ = Callables::ShortNameOf(callable) == "hasattr";
+        return 0;
+      }
+      is_followed_ = true;
+      return Await({.kind = Awaited::kAttribute, .tensors = Held(values[0]), .name = std::string(ViewOf(values[1]))});
+    case Effect::kAdd:
+      if (positional > 0 && !log_.IsOutside(values[0]) && !log_.IsArgument(values[0]) && PyList_Check(values[0])) {
+        const std::string_view name = Callables::ShortNameOf(callable);
+        if (name == "append" || name == "extend") PassOn(values.back());
+        if (name == "insert" && positional == 3) {
+          LookInto(values[1]);
+          PassOn(values[2]);
+        }
+      }
+      return 0;
+    case Effect::kIdentity:
+      if (std::ranges::any_of(values, is_own))
+        Refuse("call", Callables::NameOf(callable) + " of a number among arguments that come in a list");
+      return 0;
+    case Effect::kPure: {
+      if (sizes_.empty()) return 0;
+      const std::string name = Callables::NameOf(callable);
+      if (names == 0 && (name == "min" || name == "max")) return FollowExtreme(name == "min", values);
+      const bool is_product = name == "math.prod" || name == "torch.Size.numel";
+      if (names == 0 && positional == 1 && (is_product || name == "sum")) return FollowFold(is_product, values[0]);
+      return 0;
+    }
+    default: return 0;
+  }
+}
+
+size_t Observer::FollowExtreme(bool is_min, const std::vector<PyObject*>& values) {
+  std::vector<PyObject*> flat;
+  if (values.size() == 1 && (PyTuple_Check(values[0]) || PyList_Check(values[0]))) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(values[0]); ++i)
+      flat.push_back(PySequence_Fast_GET_ITEM(values[0], i));
+  } else if (values.size() > 1) {
+    flat = values;
+  }
+  const auto is_int = [](PyObject* value) { return PyLong_CheckExact(value); };
+  const bool has_term = std::ranges::any_of(flat, [this](PyObject* one) { return sizes_.Find(one).has_value(); });
+  if (!has_term || !std::ranges::all_of(flat, is_int)) return 0;
+  std::optional<SizeTerms::Term> best;
+  for (PyObject* one : flat) {
+    const auto term = TermOf(one);
+    if (!term) return 0;
+    best = best ? sizes_.Combine(is_min ? Op::Min : Op::Max, *best, *term) : term;
+    if (!best) return 0;
+  }
+  for (PyObject* one : flat) PassOn(one);
+  return Await({.kind = Awaited::kTerm, .term = *best});
+}
+
+size_t Observer::FollowFold(bool is_product, PyObject* value) {
+  if (!PyTuple_Check(value) && !PyList_Check(value)) return 0;
+  std::optional<SizeTerms::Term> term = sizes_.Number(is_product ? 1 : 0);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+    const auto one = TermOf(PySequence_Fast_GET_ITEM(value, i));
+    if (!one || !term) return 0;
+    term = sizes_.Combine(is_product ? Op::Mul : Op::Add, *term, *one);
+  }
+  if (!term) return 0;
+  PassOn(value);
+  return Await({.kind = Awaited::kTerm, .term = *term});
+}
+
+}  // namespace ingot::client

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/observe/observer.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "client/native/cpython/compiled.h"
+#include "client/native/cpython/drop_error.h"
+#include "client/native/cpython/origin.h"
+#include "client/native/effects/callables.h"
+#include "client/native/effects/escapes.h"
+#include "client/native/places/containers.h"
+#include "client/native/places/dataclass_fields.h"
+#include "client/native/places/field_content.h"
+#include "client/native/places/tensor_facts.h"
+
+namespace ingot::client {
+namespace {
+
+/// Values of which Python keeps one: equal ones are the same object.
+bool IsOnlyOne(PyObject* value) {
+  constexpr long kSmallestKept = -5, kLargestKept = 256;
+  int overflow = 0;
+  if (PyLong_CheckExact(value)) {
+    const long number = PyLong_AsLongAndOverflow(value, &overflow);
+    return overflow == 0 && number >= kSmallestKept && number <= kLargestKept;
+  }
+  const bool may_be_many = PyFloat_CheckExact(value) || PyComplex_CheckExact(value) || PyUnicode_CheckExact(value) ||
+                           PyBytes_CheckExact(value) || PyRange_Check(value) || PySlice_Check(value) ||
+                           std::string_view(Py_TYPE(value)->tp_name) == "torch.device";
+  return !may_be_many;
+}
+
+PythonRef ImportCode() {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "_frozen_importlib");
+  const PythonRef function(module ? PyObject_GetAttrString(module, "_find_and_load") : nullptr);
+  PythonRef code(function ? PyObject_GetAttrString(function.get(), "__code__") : nullptr);
+  DropError();
+  return code;
+}
+
+}  // namespace
+
+Observer::Observer(std::string own) : own_(std::move(own)), trace_(*this), import_code_(ImportCode()) {}
+
+Status Observer::Start(PyObject* target, uint64_t instructions_max) {
+  instructions_max_ = instructions_max;
+  log_.Begin();
+  while (PyObject* const wrapped = CompiledTarget(target)) target = wrapped;
+  PyObject* const function = PyMethod_Check(target) ? PyMethod_GET_FUNCTION(target) : target;
+  if (PyFunction_Check(function)) {
+    EnterFunction(function);
+  } else if (PyMethod_Check(target)) {
+    Refuse("call", std::string("a method of a ") + Py_TYPE(function)->tp_name);
+  } else {
+    LookUpSpecial(target, "__call__");
+  }
+  NoteOperators();
+  handled_before_ = PythonRef(PyErr_GetHandledException());
+  TRY(trace_.Start());
+  made_.Start();
+  if (!refused_) pauses_collections_ = PyGC_Disable() != 0;
+  return {};
+}
+
+/// The rest of a refused call, and who asks there whether garbage is collected, find what the program has set.
+void Observer::CollectAgain() {
+  if (std::exchange(pauses_collections_, false)) PyGC_Enable();
+}
+
+/// What `+` and its like do to tensors: instructions find it in their classes, and so may a patch.
+void Observer::NoteOperators() {
+  for (PyTypeObject* type : TensorTypes()) {
+    if (const auto number = TypeNumber(type)) log_.NoteField(*number, "special");
+  }
+}
+
+void Observer::Stop() {
+  CollectAgain();
+  const bool has_run = trace_.running();
+  trace_.Stop();
+  made_.Stop();
+  static PyObject* const context = PyUnicode_InternFromString("context");
+  for (const auto& [number, before] : borrowed_contexts_) {
+    if (refused_) break;
+    const Seen now = Look(log_.At(number), Reading::kField, context);
+    if (now.content != before) Refuse("side-effect", log_.PathOf(number) + " (a context variable) was changed");
+  }
+  borrowed_contexts_.clear();
+  for (const auto& [lock, taken] : locks_) {
+    if (taken == 0) continue;
+    Refuse("side-effect",
+           taken > 0 ? "a lock is still held when the run ends" : "a lock is given back that the run has not taken");
+    break;
+  }
+  locks_.clear();
+  for (const PythonRef& name : imports_to_come_) {
+    // Whether it is found the next time is written in files, paths and finders.
+    if (ModuleNamed(name.get()) == nullptr)
+      Refuse("import", std::string(ViewOf(name.get())) + " could not be imported");
+  }
+  DropError();
+  imports_to_come_.clear();
+  if (has_run && !refused_) log_.CheckChanges();
+  EndFollowing();
+  // Functions that the run has made may hold its tensors: nothing but the log outlives the run.
+  for (auto* set : {&entered_, &fresh_}) set->clear();
+  loaded_.clear();
+  looked_up_.clear();
+  wishes_.clear();
+  globals_.clear();
+  cells_.clear();
+  aliased_ = PythonRef();
+  handled_before_ = PythonRef();
+  held_.clear();
+}
+
+void Observer::Refuse(std::string name, std::string detail) {
+  if (refused_) return;
+  refused_ = Refused{std::move(name), WithLine(std::move(detail))};
+  CollectAgain();
+  trace_.Mute();
+  made_.Stop();
+  hooks_.refuse(*refused_);
+}
+
+/// Python's frames stand above: an exception of C++ must not pass through them.
+template <typename Step>
+void Observer::Guard(Step step) {
+  try {
+    try {
+      step();
+    } catch (const std::exception& e) {
+      DropError();
+      Refuse("internal", std::string("the observer failed: ") + e.what());
+    }
+  } catch (const std::exception&) {
+    DropError();  // Nobody could be told; it is refused.
+  }
+}
+
+InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
+  Wish wish = Wish::kSkip;
+  Guard([&] { wish = Enter(frame); });
+  return wish;
+}
+
+int Observer::OnInstruction(const Instruction& instruction) {
+  int tag = kNone;
+  Guard([&] { tag = See(instruction); });
+  return tag;
+}
+
+/// What was noted before it happened has not.
+void Observer::OnRaise() {
+  Guard([&] { Refuse("side-effect", "a change that raised an exception"); });
+}
+
+PyObject* Observer::OnResult(int tag, PyObject* result) {
+  PyObject* other = nullptr;
+  Guard([&] {
+    SeeResult(tag & kTagMask, result);
+    if (tag > kTagMask) other = FollowResult(static_cast<size_t>(tag >> kTagBits) - 1, result);
+  });
+  return other;
+}
+
+std::string Observer::WithLine(std::string detail) const {
+  if (const std::string where = log_.line().ToText(); !where.empty()) detail += " (" + where + ")";
+  return detail;
+}
+
+/// A tensor of a class of its own computes as that says.
+void Observer::CheckClass(PyObject* tensor) {
+  if (IsPlainTensor(tensor)) return;
+  PyTypeObject* type = Py_TYPE(tensor);
+  const std::string_view module = ModuleOf(type);
+  // The recorder waits for the result of a collective.
+  if (module == "torch.distributed._functional_collectives") return;
+  const bool is_lazy = module == "torch.nn.parameter" && QualnameOf(type).starts_with("Uninitialized");
+  hooks_.escape({is_lazy ? "uninitialized" : "subclass", std::string(module) + "." + std::string(QualnameOf(type))});
+}
+
+/// The recorder refuses; the observation goes on, for what can be made of the run without it.
+void Observer::Escape(PyObject* tensor, std::string_view name, std::string_view method) {
+  if (tensor != nullptr && IsTensor(tensor)) CheckClass(tensor);
+  hooks_.escape({std::string(name), WithLine("Tensor." + std::string(method))});
+}
+
+// -- frames
+// ------------------------------------------------------------------------------------------
+
+namespace {
+
+/// What `%` puts words into.
+bool IsText(PyObject* value) { return PyUnicode_Check(value) || PyBytes_Check(value) || PyByteArray_Check(value); }
+
+bool IsSequence(PyObject* value) {
+  return PyList_Check(value) || PyTuple_Check(value) || PyUnicode_Check(value) || PyBytes_Check(value);
+}
+
+}  // namespace
+
+/// Native code gets what Python code gives back.
+void Observer::Give(PyObject* value, Taking taking) {
+  const auto term = sizes_.lost() ? std::nullopt : sizes_.Find(value);
+  if (term && taking == Taking::kLength) {
+    given_length_ = term;
+  } else if (term && taking == Taking::kTruth) {
+    using Relation = SizeTerms::Relation;
+    const Relation relation = sizes_.ValueOf(*term) != 0 ? Relation::NotEqual : Relation::Equal;
+    sizes_.Guard(relation, *term, sizes_.Number(0), Where());
+  } else {
+    Deep(value);
+  }
+}
+
+int Observer::See(const Instruction& in) {
+  aliased_ = PythonRef();
+  taking_ = Taking::kNo;
+  writes_before_ = log_.writes().size();
+  const size_t awaited = refused_ ? 0 : Follow(in);
+  const int tag = refused_ ? kNone : Observe(in);
+  passed_on_.clear();
+  if (!refused_ && !log_.problem().empty()) Refuse(log_.problem_kind(), log_.problem());
+  // What the instruction lets go must go.
+  if (refused_) log_.Release();
+  return (aliased_ ? static_cast<int>(kAliased) : tag) | static_cast<int>(awaited << kTagBits);
+}
+
+int Observer::Observe(const Instruction& in) {
+  if (trace_.count() > instructions_max_) {
+    Refuse("instructions", "more than " + std::to_string(instructions_max_) + " instructions");
+    return kNone;
+  }
+  log_.set_line({in.code, in.position});
+  frame_globals_ = in.globals;
+  frame_builtins_ = in.builtins;
+  frame_function_ = in.function;
+  switch (in.act) {
+    case Act::kHarmless: break;
+    case Act::kLoadAttribute: LoadAttribute(in.a, in.name); break;
+    case Act::kStoreAttribute: StoreAttribute(in.a, in.name, in.b); break;
+    case Act::kDeleteAttribute: StoreAttribute(in.a, in.name, nullptr); break;
+    case Act::kLoadGlobal: LoadGlobal(in); break;
+    case Act::kStoreGlobal:
+    case Act::kDeleteGlobal: StoreGlobal(in); break;
+    case Act::kLoadCell: LoadCell(in.a); break;
+    case Act::kStoreCell:
+    case Act::kDeleteCell: StoreCell(in.a, in.b); break;
+    case Act::kSubscript:
+    case Act::kStoreSubscript:
+    case Act::kDeleteSubscript:
+      // `__index__` and `__hash__` of what is looked for.
+      if (HoldsObjects(in.b)) taking_ = Taking::kContent;
+      in.act == Act::kSubscript ? Subscript(in.a, in.b)
+                                : StoreSubscript(in.a, in.b, in.act == Act::kStoreSubscript ? in.c : nullptr);
+      break;
+    case Act::kContains:
+      taking_ = Taking::kContent;
+      Contains(in.a, in.b);
+      break;
+    case Act::kCompare:
+      taking_ = Taking::kContent;
+      is_unordered_ = true;
+      DeepCompared(in.a);
+      DeepCompared(in.b);
+      is_unordered_ = false;
+      if (IsComparedByAddress(in.a) && IsComparedByAddress(in.b)) Identity(in.a, in.b);
+      break;
+    case Act::kIdentity: Identity(in.a, in.b); break;
+    case Act::kBinary:
+      if (IsSequence(in.a) != IsSequence(in.b)) taking_ = Taking::kContent;  // `[0] * o` asks for an index.
+      Combined(in.a, in.b);
+      Combined(in.b, in.a);
+      if (IsText(in.a)) Text(in.b);
+      break;
+    case Act::kBinaryInPlace: ChangeInPlace(in.a, in.name, in.b); break;
+    case Act::kUnary: Operand(in.a); break;
+    case Act::kTruth:
+      taking_ = Taking::kTruth;
+      Truth(in.a);
+      break;
+    case Act::kLength:
+      taking_ = Taking::kContent;
+      Length(in.a);
+      break;
+    case Act::kIterate: Iterate(in.a); break;
+    case Act::kTakeAll:
+      taking_ = Taking::kContent;
+      Iterate(in.a);
+      Keys(in.a);
+      break;
+    case Act::kNext:
+      // A generator's values go to Python code; `filter` and `groupby` look at what they are given.
+      taking_ = PyGen_Check(in.a) ? Taking::kNo : Taking::kContent;
+      Next(in.a);
+      break;
+    case Act::kGive: Give(in.a, static_cast<Taking>(in.operation)); break;
+    case Act::kHash:
+      taking_ = Taking::kContent;
+      Display(in);
+      break;
+    case Act::kFormat:
+      taking_ = Taking::kContent;
+      Text(in.a);
+      break;
+    case Act::kEnter: {
+      LookUpSpecial(in.a, "__enter__");
+      LookUpSpecial(in.a, "__exit__");
+      break;
+    }
+    case Act::kExit: taking_ = Taking::kContent; break;  // Its code was looked up where the context was entered.
+    case Act::kRaise:
+      if (in.a != nullptr) Operand(in.a);
+      // What the caller was handling when it called, no other call would find.
+      if (in.a == nullptr && PythonRef(PyErr_GetHandledException()).get() == handled_before_.get())
+        Refuse("exception", "`raise` of what the caller handles");
+      if (in.a != nullptr && PyType_Check(in.a) && !IsImmutable(reinterpret_cast<PyTypeObject*>(in.a)))
+        LookUpConstruction(reinterpret_cast<PyTypeObject*>(in.a));
+      break;
+    case Act::kCatch:
+      ClassOf(PyType_Check(in.a) ? in.a : reinterpret_cast<PyObject*>(Py_TYPE(in.a)));
+      NoteType(in.a);
+      if (PyTuple_Check(in.b)) Deep(in.b);
+      break;
+    case Act::kMatchShape: NoteShape(in.a); break;
+    case Act::kMatchKeys: MatchKeys(in.a, in.b); break;
+    case Act::kMatchClass: {
+      static PyObject* const match_args = PyUnicode_InternFromString("__match_args__");
+      LoadAttribute(in.b, match_args);
+      PyObject* positional =
+          PyType_Check(in.b) ? LookUpInClass(reinterpret_cast<PyTypeObject*>(in.b), match_args) : nullptr;
+      if (positional != nullptr) Deep(positional);
+      for (Py_ssize_t i = 0; positional != nullptr && PyTuple_Check(positional) && i < PyTuple_GET_SIZE(positional);
+           ++i) {
+        LoadAttribute(in.a, PyTuple_GET_ITEM(positional, i));
+      }
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(in.c); ++i) LoadAttribute(in.a, PyTuple_GET_ITEM(in.c, i));
+      Deep(in.a);
+      ClassOf(in.a);
+      break;
+    }
+    case Act::kImport: Import(in.name); return kImported;
+    case Act::kBuildClass: {
+      static PyObject* const build = PyUnicode_InternFromString("__build_class__");
+      LoadBuiltin(build);
+      break;
+    }
+    case Act::kImportFrom: LoadAttribute(in.a, in.name); break;
+    case Act::kTakeApart: TakeApart(in.a); break;
+    case Act::kCall: return Call(in.a, {in.args, in.arg_count, in.keyword_names});
+    case Act::kCallExpanded: {
+      std::vector<PyObject*> values;
+      const bool is_list = (PyTuple_Check(in.b) || PyList_Check(in.b)) && IteratesNatively(in.b);
+      is_list ? Iterate(in.b) : Deep(in.b);  // What a list has is handed on; who gets it may look at it.
+      if (!is_list) {
+        // What an iterator gives, the frame of a Python function shows.
+        const bool is_python =
+            PyFunction_Check(in.a) || PyMethod_Check(in.a) || (!PyType_Check(in.a) && !Callables::IsNative(in.a));
+        if (is_python) return Call(in.a, {nullptr, 0, nullptr});
+        Refuse("call", std::string("arguments from a ") + Py_TYPE(in.b)->tp_name);
+        return kNone;
+      }
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(in.b); ++i) {
+        values.push_back(PySequence_Fast_GET_ITEM(in.b, i));
+      }
+      PyObject* names = nullptr;
+      PythonRef held;
+      if (in.c != nullptr && PyDict_Check(in.c)) {
+        Iterate(in.c);
+        const PythonRef keys = ElementsOf(in.c);
+        held = PythonRef(keys ? PyList_AsTuple(keys.get()) : nullptr);
+        names = held.get();
+        for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i) {
+          values.push_back(PyDict_GetItemWithError(in.c, PyTuple_GET_ITEM(names, i)));
+        }
+      }
+      return Call(in.a, {values.data(), values.size(), names});
+    }
+    case Act::kMakeFunction: return kMade;
+    case Act::kUnsupported:
+      Refuse("instruction", std::string(in.opcode) + "async or interactive code, or except*");
+      break;
+    case Act::kUnknown: Refuse("instruction", "an instruction that this version of Ingot does not know"); break;
+  }
+  return kNone;
+}
+
+/// Objects reached by two paths are in the record as one; those that are not one matter where somebody asks. Of
+/// values a record says what they are and not which of several equal ones.
+void Observer::Identity(PyObject* one, PyObject* other) {
+  if (IsAtom(one) && IsAtom(other)) {
+    const bool is_told = IsOnlyOne(one) || IsOnlyOne(other) || DigestOfValue(one) != DigestOfValue(other);
+    if (!is_told)
+      Refuse("value-identity",
+             std::string("equal values (") + Py_TYPE(one)->tp_name + ") are held against each other by `is`");
+    return;
+  }
+  if (PyCode_Check(one) && PyCode_Check(other)) return Refuse("value-identity", "code is held against other code");
+  // One of them may be a constant of the code, which another place holds or not as compilers keep one of equal ones.
+  const auto is_constant = [&](PyObject* value) {
+    return (PyTuple_CheckExact(value) || PyFrozenSet_CheckExact(value)) && !IsMade(value);
+  };
+  if (is_constant(one) && is_constant(other))
+    return Refuse("value-identity", std::string(Py_TYPE(one)->tp_name) + " is held against another by `is`");
+  if (IsAtom(one) || IsAtom(other)) return;
+  if (one == other) {
+    // Where both were found at places, the record says that they are one; of a container that is told by its content,
+    // no place is in the record.
+    if (log_.IsArgument(one) && !IsTensor(one) && (IsToldByContent(one) || !log_.Find(one)))
+      RefuseArgument("argument-identity", one, "an argument is held against what may be another object");
+    return;
+  }
+  const auto a = log_.Find(one), b = log_.Find(other);
+  if (a && b) return log_.NoteApart(*a, *b);
+  // Which tensors a call passes twice, its structure says.
+  if ((a && log_.IsArgument(other)) || (b && log_.IsArgument(one)))
+    Refuse("argument-identity", "an argument is held against what the function finds by itself");
+  const bool is_argument = (log_.IsArgument(one) && !IsTensor(one)) || (log_.IsArgument(other) && !IsTensor(other));
+  if (is_argument) Refuse("argument-identity", "arguments are held against each other");
+}
+
+/// Whether the run has made it, or part of it.
+bool Observer::IsMade(PyObject* value) {
+  if (made_.Contain(value)) return true;
+  for (Py_ssize_t i = 0; PyTuple_CheckExact(value) && i < PyTuple_GET_SIZE(value); ++i) {
+    PyObject* one = PyTuple_GET_ITEM(value, i);
+    if (!IsAtom(one) && IsMade(one)) return true;
+  }
+  return false;
+}
+
+/// What operators say that is no tensor: of those behind `torch.ops` many are no operators to the dispatcher, so that
+/// a recorder sees nothing of them. Methods of tensors have a table of their own.
+void Observer::SeeAnswer(PyObject* result) {
+  const auto is_tensor = [](PyObject* one) { return one == Py_None || IsTensor(one); };
+  bool is_of_tensors = is_tensor(result);
+  if (PyTuple_Check(result) || PyList_CheckExact(result)) {
+    is_of_tensors = std::ranges::all_of(ItemsOf(result), is_tensor);
+  }
+  std::string_view name = std::string_view(asked_).substr(0, asked_.find('.'));  // "aten::sym_size.int"
+  if (const size_t space = name.find("::"); space != name.npos) name.remove_prefix(space + 2);
+  if (name.starts_with("sym_")) name.remove_prefix(4);
+  if (!is_of_tensors && !IsToldByGuards(name)) Refuse("call", "torch.ops." + asked_ + ", which gives no tensor");
+}
+
+void Observer::SeeResult(int tag, PyObject* result) {
+  if (result == nullptr || refused_) return;
+  if (tag == kOperatorAnswer) return SeeAnswer(result);
+  if (tag == kAnswered && !answers_.empty()) {
+    const AwaitedAnswer answer = std::move(answers_.back());
+    answers_.pop_back();
+    if (log_.writes().size() > answer.writes) return Refuse("call", "a cached function that changes something");
+    if (KeptAnswer(log_.At(answer.function), answer.arguments.get()) != result)
+      return Refuse("call", "a cached function that does not keep its answer where it is found again");
+    log_.NoteAnswer(answer.function, answer.arguments.get(), result);
+    LookInto(result);  // Later calls find it as it is, whatever becomes of what it was computed of.
+  }
+  if (tag == kAliased && aliased_ && IsTensor(result)) hooks_.alias(aliased_.get(), result);
+  if (tag == kImported && PyModule_Check(result)) ModuleNumber(result);
+  if (tag == kMadeClass && classes_in_making_ > 0) --classes_in_making_;
+  if (tag == kMadeClass && PyType_Check(result)) NoteNamed(result);
+  if (tag == kMade || tag == kMadeClass) {
+    fresh_.insert(result);
+    held_.push_back(PythonRef::Borrow(result));
+  }
+  const bool is_plain = IsAtom(result) || PyType_Check(result) || PyFunction_Check(result) || PyModule_Check(result);
+  const bool is_known =
+      tag == kSetting && (log_.IsOutside(result) || Py_REFCNT(result) == 1 || context_values_.contains(result));
+  // The call leads to it, as a place does, where it is none of this run's.
+  const bool is_led_to = tag == kAnswered && (IsTensor(result) || PyTuple_CheckExact(result)) && log_.IsOutside(result);
+  if (is_led_to && IsMade(result))
+    return Refuse("fresh-answer", std::string("a cached function made a ") + Py_TYPE(result)->tp_name);
+  if ((tag == kSetting || tag == kAnswered) && !is_plain && !is_known && !is_led_to) {
+    Refuse("unexplained-result", std::string("a call gave a ") + Py_TYPE(result)->tp_name + " that existed before");
+  }
+}
+
+/// Descriptors in the body of a class statement are told their names.
+void Observer::NoteNamed(PyObject* made) {
+  static PyObject* const set_name = PyUnicode_InternFromString("__set_name__");
+  PyObject* dict = DictOf(reinterpret_cast<PyTypeObject*>(made));
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  while (dict != nullptr && PyDict_Next(dict, &at, &key, &value)) {
+    if (IsImmutable(Py_TYPE(value)) || PyType_Check(value)) continue;
+    LookUp(Py_TYPE(value), set_name, value);
+    NoteType(value);
+  }
+}
+
+// -- names
+// -------------------------------------------------------------------------------------------
+
+}  // namespace ingot::client

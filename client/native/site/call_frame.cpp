@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/site/call_frame.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "client/native/cpython/without_gil.h"
+#include "client/native/site/bindings.h"
+#include "client/native/site/call_counters.h"
+
+namespace ingot::client {
+namespace {
+
+constexpr size_t kSymbolsMax = 64;
+
+/// Whether a run lasts long enough that giving up the GIL pays: operators of ATen may do anything, products read
+/// weights of any size, loops as many elements as they are given (these take several microseconds).
+bool IsLong(const BoundVariant& variant, const at::Tensor* const* inputs, size_t count) {
+  constexpr int64_t kElementsMin = 1 << 14;
+  const auto is_large = [](const at::Tensor* input) { return input->numel() >= kElementsMin; };
+  return variant.heavy() || std::any_of(inputs, inputs + count, is_large);
+}
+
+}  // namespace
+
+RunOutcome CallFrame::Run(BoundVariant& variant, bool check_values, Ballot* ballot) {
+  const at::Tensor* const* inputs = inputs_.tensors.data();
+  const size_t count = inputs_.tensors.size();
+  std::function<bool()> consent;
+  if (ballot != nullptr) consent = [&] { return ballot->Cast(variant.number()); };
+  if (ballot == nullptr && !IsLong(variant, inputs, count)) {
+    return variant.program().Run(inputs, count, outputs_, why_, check_values);
+  }
+  // Another thread may take a tensor out of an argument's container meanwhile.
+  held_.assign(count, at::Tensor());
+  for (size_t i = 0; i < count; ++i) {
+    held_[i] = *inputs[i];
+    inputs_.tensors[i] = &held_[i];
+  }
+  const WithoutGil released;
+  return variant.program().Run(inputs, count, outputs_, why_, check_values, consent);
+}
+
+PyObject* CallFrame::Serve(VariantTable::Variants& variants, std::string& reason, Withheld& withheld, Ballot* ballot) {
+  int64_t symbols[kSymbolsMax];
+  // Looking everything up again helps where no variant fits this state; one that fits and lacks the
+  // size wants a recording.
+  // A value that was another says more than the sizes of the variants behind it.
+  bool fits_state = false, fits_sizes = false;
+  const auto fails_for_state = [&](const char* why) {
+    if (!fits_state) reason = why;
+  };
+  for (size_t i = 0; i < variants.size(); ++i) {
+    // A copy: another thread may change the table while the GIL is released.
+    const std::shared_ptr<BoundVariant> variant = variants[i];
+    Program& program = variant->program();
+    if (!variant->ObjectsMatch(arguments.objects)) {
+      fails_for_state("objects");
+      continue;
+    }
+    if (variant->ChangesAny(arguments.parts)) {
+      reason = "unsupported:changed-argument";
+      return nullptr;
+    }
+    const bool asks = variant->policy().Asks();
+    if (asks && !variant->StateHolds()) {
+      fails_for_state("stale");
+      continue;
+    }
+    inputs_.Clear();
+    inputs_.tensors = arguments.tensors;
+    if (!variant->Fetch(arguments.objects, inputs_)) {
+      fails_for_state("stale");
+      continue;
+    }
+    fits_state = true;
+    if (program.symbol_count() > kSymbolsMax ||
+        !program.Accepts(inputs_.tensors.data(), inputs_.tensors.size(), symbols)) {
+      if (!fits_sizes) reason = "guard";
+      continue;
+    }
+    if (!variant->IsProven(symbols, program.symbol_count())) {
+      if (!fits_sizes) reason = "unproven";
+      continue;
+    }
+    if (at::GradMode::is_enabled() && variant->AnyWeightIsTracked()) {
+      reason = "unsupported:requires-grad";
+      return nullptr;
+    }
+    const bool is_agreed = variant->LetsPass(symbols, program.symbol_count());
+    if (!is_agreed && ballot != nullptr) [[unlikely]] {  // Nobody else can be asked to run it once more.
+      reason = "ranks";
+      return nullptr;
+    }
+    if (!is_agreed || (withheld.is_turn && variant->verifiable())) [[unlikely]] {
+      withheld.program = variant->shared_program();
+      withheld.is_verified = is_agreed;
+      return nullptr;
+    }
+    if (withheld.is_turn) Counters().verify_skipped.fetch_add(1, std::memory_order_relaxed);
+    std::optional<at::NoGradGuard> without_gradients;
+    std::optional<c10::InferenceMode> in_inference;
+    if (variant->makes_inference()) {
+      in_inference.emplace();
+    } else if (variant->turns_gradients_off()) {
+      without_gradients.emplace();
+    }
+    switch (Run(*variant, asks, ballot)) {
+      case RunOutcome::kServed:
+        Counters().native_calls.fetch_add(1, std::memory_order_relaxed);
+        if (asks) {
+          variant->policy().Passed();
+        } else {
+          Counters().skipped_watches.fetch_add(1, std::memory_order_relaxed);
+        }
+        if (i > 0 && i < variants.size() && variants[i] == variant) std::swap(variants[0], variants[i]);
+        return variant->outputs().Build(outputs_, inputs_.tensors);
+      case RunOutcome::kGuardFailed: reason = "guard"; break;
+      case RunOutcome::kWeightChanged: reason = "stale"; break;
+      case RunOutcome::kValueGuardFailed:
+        Counters().value_guard_failures.fetch_add(1, std::memory_order_relaxed);
+        reason = "value:" + why_;
+        fits_sizes = true;
+        break;
+      case RunOutcome::kDissent: reason = "ranks"; return nullptr;
+      case RunOutcome::kTraps: SetPythonError(Error(Code::kInvalid, why_)); return nullptr;
+      case RunOutcome::kFailedAfterWrite: SetPythonError(HalfDone(why_)); return nullptr;
+      case RunOutcome::kFailed:
+        Counters().failures.fetch_add(1, std::memory_order_relaxed);
+        reason = "failed:" + why_;
+        return nullptr;
+    }
+  }
+  if (reason == "guard") Counters().guard_failures.fetch_add(1, std::memory_order_relaxed);
+  return nullptr;
+}
+
+void CallFrame::Clear() {
+  outputs_.clear();
+  held_.clear();
+  inputs_.Clear();
+}
+
+FrameLease::FrameLease() {
+  static thread_local CallFrame frame;
+  if (frame.is_busy_) {
+    own_ = std::make_unique<CallFrame>();
+    frame_ = own_.get();
+  } else {
+    frame_ = &frame;
+  }
+  frame_->is_busy_ = true;
+}
+
+FrameLease::~FrameLease() {
+  frame_->Clear();
+  frame_->is_busy_ = false;
+}
+
+}  // namespace ingot::client

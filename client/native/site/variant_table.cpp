@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/site/variant_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ingot::client {
+namespace {
+
+/// Bound variants of one shape, and standings that nobody uses.
+constexpr size_t kBoundMax = 64;
+
+/// Moves the variants that `is_out` names from one to the other.
+template <typename F>
+void TakeOut(VariantTable::Variants& from, VariantTable::Variants& out, F is_out) {
+  VariantTable::Variants kept, gone;
+  for (const auto& variant : from) (is_out(*variant) ? gone : kept).push_back(variant);
+  from.swap(kept);
+  out.insert(out.end(), gone.begin(), gone.end());
+}
+
+}  // namespace
+
+VariantTable::Variants* VariantTable::Of(const std::string& shape) {
+  const auto it = of_shapes_.find(shape);
+  return it == of_shapes_.end() || it->second.empty() ? nullptr : &it->second;
+}
+
+/// Keeps what a variant relies on of the process, and lets go what nobody can rely on any more.
+void VariantTable::Keep(const std::shared_ptr<const Standing>& standing) {
+  std::vector<std::shared_ptr<const Standing>> kept{standing}, gone;
+  for (const auto& one : standings_) {
+    if (one == standing) continue;
+    const bool is_used = one.use_count() > 1;
+    (is_used || (kept.size() < kBoundMax && one->is_reusable() && one->Holds()) ? kept : gone).push_back(one);
+  }
+  standings_.swap(kept);
+}
+
+size_t VariantTable::Install(const std::string& shape, std::shared_ptr<BoundVariant> variant) {
+  Keep(variant->standing());
+  Variants& variants = of_shapes_[shape];
+  variants.insert(variants.begin(), std::move(variant));
+  const size_t count = std::min(variants.size(), kBoundMax);
+  std::shared_ptr<BoundVariant> dropped;
+  if (variants.size() > kBoundMax) {
+    dropped = std::move(variants.back());
+    variants.pop_back();
+  }
+  return count;
+}
+
+size_t VariantTable::Remove(const Program& program) {
+  Variants removed;
+  for (auto& [shape, variants] : of_shapes_) {
+    TakeOut(variants, removed, [&](const BoundVariant& variant) { return &variant.program() == &program; });
+  }
+  return removed.size();
+}
+
+void VariantTable::Forget(const std::string& shape, const std::vector<PyObject*>& objects, const Program* program) {
+  Variants* const variants = Of(shape);
+  if (variants == nullptr) return;
+  Variants removed;
+  TakeOut(*variants, removed, [&](const BoundVariant& variant) {
+    return (program == nullptr || &variant.program() == program) && variant.ObjectsMatch(objects);
+  });
+}
+
+void VariantTable::Clear() {
+  decltype(of_shapes_) gone;
+  gone.swap(of_shapes_);
+  decltype(standings_) released;
+  released.swap(standings_);
+}
+
+int VariantTable::Traverse(visitproc visit, void* arg) const {
+  std::unordered_map<const Standing*, long> owners;
+  for (const auto& [shape, variants] : of_shapes_) {
+    for (const auto& variant : variants) {
+      // A call that runs it holds it too, and what it holds is in use.
+      if (variant.use_count() > 1) continue;
+      if (const int stop = variant->Traverse(visit, arg)) return stop;
+      ++owners[variant->standing().get()];
+    }
+  }
+  for (const auto& standing : standings_) {
+    if (standing.use_count() != owners[standing.get()] + 1) continue;
+    if (const int stop = standing->Traverse(visit, arg)) return stop;
+  }
+  return 0;
+}
+
+}  // namespace ingot::client

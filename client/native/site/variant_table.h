@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "client/native/site/bound_variant.h"
+
+namespace ingot::client {
+
+/// The variants of every argument shape one call site has met, and what they rely on of the process. Needs the GIL.
+///
+/// What goes does so when the table is whole again: what a variant lets go may give up the GIL (a tensor does), and
+/// another thread then looks at the table.
+class VariantTable {
+ public:
+  using Variants = std::vector<std::shared_ptr<BoundVariant>>;
+
+  /// Those of a shape, in the order in which they are tried; null where there are none.
+  Variants* Of(const std::string& shape);
+  /// Puts a variant in front; of too many, bound to ever new objects, the last goes. Returns how many the shape has.
+  size_t Install(const std::string& shape, std::shared_ptr<BoundVariant> variant);
+  /// Forgets a program's variants in every shape; returns how many.
+  size_t Remove(const Program& program);
+  /// Drops the bindings of a shape to these very objects, of one program or, null, of all.
+  void Forget(const std::string& shape, const std::vector<PyObject*>& objects, const Program* program);
+  void Clear();
+
+  /// For Python's collector of cycles: each reference that this alone owns.
+  int Traverse(visitproc visit, void* arg) const;
+
+ private:
+  void Keep(const std::shared_ptr<const Standing>& standing);
+
+  std::unordered_map<std::string, Variants> of_shapes_;
+  std::vector<std::shared_ptr<const Standing>> standings_;  ///< for the next objects: variants of others may be gone
+};
+
+}  // namespace ingot::client
