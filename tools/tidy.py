@@ -37,7 +37,7 @@ FENCES = {
     "LLVM": (r"(llvm|llvm-c|lld)/", ("compiler/targets/llvm/", "compiler/targets/x86/")),
     "CUDA": (r"(cuda\.h|cuda_runtime|nvrtc|nvJitLink)", ("kernels/cuda/", "compiler/targets/nvptx/")),
     "libtorch": (r"(ATen|c10|caffe2|torch)/", ("client/", "examples/cpp/")),
-    "Asio": (r"boost/asio", ("cache/", "daemon/", "client/", "tools/simulation/")),
+    "Asio": (r"boost/asio", ("cache/", "daemon/", "client/")),
     "Beast": (r"boost/beast", ("daemon/web/",)),
     "hiredis": (r"hiredis/", ("cache/redis/redis_protocol",)),
     "OpenSSL": (r"(openssl/|boost/asio/ssl)", ("cache/net/certificate", "cache/s3/payload_hash", "cache/redis/redis_scripts", "cache/trust/sha256", "cache/net/transport")),

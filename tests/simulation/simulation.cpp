@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/simulation/simulation.h"
+#include "tests/simulation/simulation.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 #include "base/metrics.h"
 #include "base/temp_dir.h"
 #include "cache/async/jitter.h"
-#include "tools/simulation/node.h"
+#include "tests/simulation/node.h"
 
 namespace ingot::simulation {
 namespace {

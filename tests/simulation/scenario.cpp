@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/simulation/scenario.h"
+#include "tests/simulation/scenario.h"
 
 namespace ingot::simulation {
 namespace {

@@ -11,8 +11,8 @@
 #include "daemon/compile/compile_service.h"
 #include "daemon/core.h"
 #include "daemon/ipc/lookup_service.h"
+#include "tests/simulation/world.h"
 #include "tests/support/daemon/fake_graphs.h"
-#include "tools/simulation/world.h"
 
 namespace ingot::simulation {
 

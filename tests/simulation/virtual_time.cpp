@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/simulation/virtual_time.h"
+#include "tests/simulation/virtual_time.h"
 
 #include "cache/async/waiter.h"
 

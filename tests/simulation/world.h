@@ -13,9 +13,9 @@
 #include "cache/index/indexed_blobs.h"
 #include "cache/index/local_index.h"
 #include "cache/store/memory_store.h"
-#include "tools/simulation/chance.h"
-#include "tools/simulation/scenario.h"
-#include "tools/simulation/virtual_time.h"
+#include "tests/simulation/chance.h"
+#include "tests/simulation/scenario.h"
+#include "tests/simulation/virtual_time.h"
 
 namespace ingot::simulation {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/simulation/world.h"
+#include "tests/simulation/world.h"
 
 #include <fmt/format.h>
 

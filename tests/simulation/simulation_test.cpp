@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/simulation/simulation.h"
+#include "tests/simulation/simulation.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
-#include "tools/simulation/simulation.h"
+#include "tests/simulation/simulation.h"
 
 namespace {
 

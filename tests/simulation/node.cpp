@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/simulation/node.h"
+#include "tests/simulation/node.h"
 
 #include <fmt/format.h>
 

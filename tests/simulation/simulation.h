@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tools/simulation/scenario.h"
+#include "tests/simulation/scenario.h"
 
 namespace ingot::simulation {
 
