@@ -170,7 +170,7 @@ def check_license(file: str, text: str) -> "list[str]":
 def check_dead(files: "list[str]", texts: "dict[str, str]") -> "list[str]":
     """Sources that no CMakeLists.txt names, headers that nothing includes."""
     cmake = "\n".join(texts[f] for f in files if f.endswith(("CMakeLists.txt", ".cmake")))
-    built = {re.sub(r"^\$\{\w+\}/", "", word) for word in re.split(r"[\s()]+", cmake)}
+    built = {re.sub(r"^(\$\{\w+\}/|(\.\./)+)", "", word) for word in re.split(r"[\s()]+", cmake)}
     included = {target for f in files if f.endswith((".h", ".cpp")) for _, target in includes(texts[f])}
     found = []
     for file in files:

@@ -12,7 +12,7 @@ import torch
 from models import MODELS
 
 import ingot
-from ingot import dependencies, keys, paths
+from ingot.trace import dependencies, keys, paths
 
 
 def timed(run) -> "tuple[float, float]":

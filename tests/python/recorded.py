@@ -10,9 +10,10 @@ import types
 import pytest
 import torch
 
-from ingot import _native, recording
+from ingot import _native
+from ingot.trace import recording
 
-_OWN = recording.__file__.rsplit("/", 1)[0] + "/"
+_OWN = recording.__file__.rsplit("/", 2)[0] + "/"
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 

@@ -17,7 +17,9 @@ def counts(ingot):
 @pytest.fixture
 def planted(monkeypatch):
     """planted(fn): what is recorded from now on is compiled as if it had been ``fn``: code that is wrong in itself."""
-    from ingot import config, recording, recordings
+    from ingot import config
+    from ingot.site import recordings
+    from ingot.trace import recording
 
     def plant(wrong):
         submit = recordings.Recordings._submit
@@ -160,7 +162,7 @@ def test_what_cannot_be_repeated_is_named(ingot, session_store):
 
 
 def test_weights_that_change_meanwhile_leave_it_to_the_next_call(ingot, monkeypatch):
-    from ingot import comparison
+    from ingot.checks import comparison
 
     model = torch.nn.Linear(8, 13)  # No other test's: code that has agreed in this process is not compared again.
     difference, changes = comparison.Comparison.difference, iter([lambda: model.weight.data.mul_(2)])
@@ -308,7 +310,7 @@ FORGE = """
 import json, sys, torch
 sys.path.insert(0, ".")
 import net, ingot
-from ingot import calls, config, daemon, keys, recording
+from ingot import config; from ingot.site import daemon; from ingot.trace import calls, keys, recording
 x = torch.ones(4, 16)
 settings = config.resolve(None)
 with torch.no_grad():
@@ -366,7 +368,7 @@ def test_memory_as_it_was_is_no_difference(ingot):
 
 
 def test_threads_note_what_agreed_while_variants_come_and_go():
-    from ingot.agreed import Agreed
+    from ingot.checks.agreed import Agreed
 
     errors: "list[Exception]" = []
 

@@ -16,8 +16,8 @@ import transformers
 from bytecode import Bytecode, Instr
 
 from conftest import ROOT
-from ingot import assembling, code_objects, cutting, line_tables
-from ingot.line_tables import Malformed, Position, Span
+from ingot.breaks import assembling, code_objects, cutting, line_tables
+from ingot.breaks.line_tables import Malformed, Position, Span
 
 LIBRARIES = [pathlib.Path(os.__file__).parent, pathlib.Path(torch.__file__).parent, pathlib.Path(transformers.__file__).parent / "models"]
 
@@ -234,7 +234,7 @@ def test_a_value_that_may_not_be_there_is_not_taken_for_granted():
 @pytest.mark.parametrize("seed", range(60))
 def test_tables_with_other_bits_are_refused_or_say_to_cpython_what_was_read(seed):
     chosen = random.Random(seed)
-    subjects = [code for code in all_in(compile((ROOT / "client/python/ingot/cutting.py").read_text(), "cutting.py", "exec")) if code.co_exceptiontable]
+    subjects = [code for code in all_in(compile((ROOT / "client/python/ingot/breaks/cutting.py").read_text(), "cutting.py", "exec")) if code.co_exceptiontable]
     passed = 0
     for _ in range(80):
         code = chosen.choice(subjects)
@@ -261,7 +261,7 @@ def test_tables_with_other_bits_are_refused_or_say_to_cpython_what_was_read(seed
 @pytest.mark.parametrize("seed", range(20))
 def test_code_with_other_bits_is_refused_or_listed_alike(seed):
     chosen = random.Random(seed)
-    subjects = list(all_in(compile((ROOT / "client/python/ingot/cutting.py").read_text(), "cutting.py", "exec")))
+    subjects = list(all_in(compile((ROOT / "client/python/ingot/breaks/cutting.py").read_text(), "cutting.py", "exec")))
     refused = 0
     for _ in range(60):
         code = chosen.choice(subjects)
@@ -369,7 +369,7 @@ TRACED = """
 import gc, sys, types
 sys.path.insert(0, FOLDER)
 from test_code_objects import wide
-from ingot import cutting
+from ingot.breaks import cutting
 seen = []
 
 def tracer(frame, event, what):

@@ -724,7 +724,7 @@ def test_as_a_dynamo_backend(ingot):
 
 
 def test_a_fault_of_ours_still_gives_the_eager_answer(ingot, monkeypatch):
-    from ingot import dependencies, keys
+    from ingot.trace import dependencies, keys
 
     def broken(*args, **kwargs):
         raise RuntimeError("a bug")

@@ -28,7 +28,7 @@ def loaded(monkeypatch):
 
 @pytest.mark.parametrize("flag", ["-Wl,--build-id=sha1", "-Wl,--build-id=none"])
 def test_a_library_counts_by_its_build(ingot, tmp_path, loaded, flag):
-    from ingot import custom_ops
+    from ingot.trace import custom_ops
 
     assert custom_ops.digest("libspace::scale_op") is None
     first = build(tmp_path, "first", 1, flag)
@@ -43,7 +43,7 @@ def test_a_library_counts_by_its_build(ingot, tmp_path, loaded, flag):
 
 
 def test_a_library_that_does_not_name_the_operator_does_not_count(ingot, tmp_path, loaded):
-    from ingot import custom_ops
+    from ingot.trace import custom_ops
 
     loaded.add(build(tmp_path, "first", 1))
     before = custom_ops.digest("libspace::scale_op")
@@ -56,7 +56,7 @@ def test_a_library_that_does_not_name_the_operator_does_not_count(ingot, tmp_pat
 
 @pytest.mark.parametrize("content", [b"", b"GNU\0", b"\x04\0\0\0\xff\xff\0\0\x03\0\0\0GNU\0", b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0ab"])
 def test_broken_notes_are_no_crash(ingot, content):
-    from ingot import custom_ops
+    from ingot.trace import custom_ops
 
     custom_ops.build_id(content)
 

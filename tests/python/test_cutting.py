@@ -8,7 +8,7 @@ import fuzzers
 import pytest
 import torch
 
-from ingot import cutting
+from ingot.breaks import cutting
 
 generate = fuzzers.load("pieces", "generate")
 

@@ -190,7 +190,7 @@ def test_digests_are_equal_exactly_where_values_are(native):
 
 
 def test_shapes_and_words_of_arguments_are_equal_exactly_where_they_are(native):
-    from ingot import keys
+    from ingot.trace import keys
 
     plain = (bool, int, float, str, list, tuple, dict, torch.dtype, torch.device)
 

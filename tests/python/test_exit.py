@@ -7,7 +7,7 @@ import pytest
 
 JOBS = '''
 import json, sys, threading, time, types
-from ingot import _native, background
+from ingot import _native; from ingot.site import background
 
 class Runner:
     """Jobs that run Python for a while."""
@@ -60,7 +60,7 @@ when = {when!r}
 f = ingot.compile(lambda x: x * 2 + 1, config=ingot.Config(connect_ms_max=60_000))
 result = f(torch.ones(3)).tolist()
 if when == "later":
-    from ingot import background
+    from ingot.site import background
     while background._recordings._in_work is None:
         time.sleep(0.001)
     time.sleep(0.3)  # The compile waits for the connection by now.
@@ -75,7 +75,7 @@ def test_a_thread_that_comes_back_from_the_daemon_stays_where_it_is(store):
     """A compile is under way when the process ends: nothing is installed any more, and nobody waits for it."""
     found = store.python('''
 import json, torch, ingot
-from ingot import background
+from ingot.site import background
 f = ingot.compile(lambda x: (x * 2 + 1).relu().sum(0))
 x = torch.ones(3, 4)
 f(x)

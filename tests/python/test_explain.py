@@ -72,7 +72,7 @@ def test_a_swapped_submodule_is_named(store, tmp_path):
 def test_a_missing_cpu_feature_is_named(store, tmp_path):
     folder = write(tmp_path / "code")
     run(store, folder)
-    less = RUN.format(dtype="float32").replace("step = ", "from ingot import keys\nhas = keys._cpu()\n"
+    less = RUN.format(dtype="float32").replace("step = ", "from ingot.trace import keys\nhas = keys._cpu()\n"
                                                "keys._cpu = lambda: tuple(name for name in has if name != 'fma')\nstep = ")
     miss = store.python(less, folder)["miss"]
     assert (miss["reason"], miss["why"]) == ("key_differs", "target feature fma missing"), miss

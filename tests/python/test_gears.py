@@ -249,7 +249,7 @@ def test_the_first_two_gears_are_compiled_together(ingot):
 
 
 def test_a_template_of_others_that_serves_one_of_two_gears_leaves_the_other_to_itself(ingot):
-    from ingot import engine
+    from ingot.site import engine
 
     weight, sizes = torch.randn(300, 300), [2, 4, 8, 16]
 
@@ -600,7 +600,7 @@ def test_gears_that_arrive_one_by_one_get_their_code_with_the_template(ingot):
 
 
 def test_code_for_gears_that_cannot_be_had_changes_nothing(ingot, monkeypatch):
-    from ingot import compiles
+    from ingot.site import compiles
 
     send = compiles.Compiles._send
     monkeypatch.setattr(compiles.Compiles, "_send", lambda self, job: send(self, job._replace(gears=job.gears[:-1])))

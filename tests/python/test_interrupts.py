@@ -18,7 +18,7 @@ def test_interrupted_anywhere():
 
 
 def test_a_handler_that_takes_itself_back_before_it_raises(ingot):
-    from ingot import interrupts
+    from ingot.trace import interrupts
 
     def handler(number, frame):
         signal.signal(signal.SIGUSR1, before)
@@ -37,7 +37,7 @@ def test_a_recording_that_could_not_be_sent_keeps_nobody_waiting(ingot, monkeypa
     """As where a handler raises in between."""
     import torch
 
-    from ingot import background
+    from ingot.site import background
 
     def interrupted(runner, job):
         raise KeyboardInterrupt

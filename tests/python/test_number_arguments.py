@@ -11,7 +11,7 @@ import sys
 import pytest
 import torch
 
-from ingot import recording
+from ingot.trace import recording
 from recorded import parts  # noqa: F401  (a fixture)
 from test_one_recording import counted
 

@@ -642,7 +642,7 @@ def test_elements_that_cannot_be_counted_are_refused_as_by_eager(ingot, function
 
 
 def test_only_handlers_of_signals_are_known_as_such(ingot):
-    from ingot import interrupts
+    from ingot.trace import interrupts
 
     class Handler:
         def __call__(self, number, frame):
@@ -779,7 +779,7 @@ def test_a_call_that_asks_or_sets_whether_garbage_is_collected(ingot):
 
 
 def test_what_handlers_of_signals_raise_is_the_programs(ingot, monkeypatch):
-    from ingot import engine, recordings
+    from ingot.site import engine, recordings
 
     class TimeIsUp(Exception):
         pass
@@ -806,7 +806,7 @@ def test_what_handlers_of_signals_raise_is_the_programs(ingot, monkeypatch):
 
 
 def test_a_bug_of_ours_behind_a_recording_is_met_once(ingot, monkeypatch):
-    from ingot import binding
+    from ingot.site import binding
 
     def fresh(x):  # Nothing is stored of it, so it is recorded.
         return x.relu() * 3 - 2
@@ -822,7 +822,7 @@ def test_a_bug_of_ours_behind_a_recording_is_met_once(ingot, monkeypatch):
 
 
 def test_a_bug_of_ours_before_a_call_is_met_a_few_times(ingot, monkeypatch):
-    from ingot import keys
+    from ingot.trace import keys
 
     step = ingot.compile(lambda x: x.relu() * 3 - 4)
     monkeypatch.setattr(keys, "entry_key", broken)

@@ -152,7 +152,7 @@ def answers(function, inputs, seed=0):
 
 def in_pieces(ingot, monkeypatch, make):
     """(compiled, plain, inputs) of a program whose pieces are there, whether they pay or not."""
-    from ingot import pieces
+    from ingot.breaks import pieces
 
     monkeypatch.setattr(pieces.Trial, "is_turn", lambda self, is_busy: False)
     torch.manual_seed(1)
@@ -298,7 +298,7 @@ def test_a_function_that_holds_something_until_it_ends_is_not_cut(ingot, monkeyp
 
 
 def test_pieces_that_do_not_pay_are_given_up(ingot, monkeypatch):
-    from ingot import pieces
+    from ingot.breaks import pieces
 
     monkeypatch.setattr(pieces.Trial, "_GAIN", 0.0)
     plain, step, inputs = log, ingot.compile(log), torch.randn(CALLS, 6, 16)
@@ -321,7 +321,7 @@ SECOND = """
 import json, random, sys, torch, ingot
 sys.path.insert(0, sys.argv[1] if len(sys.argv) > 1 else FOLDER)
 import test_pieces as t
-from ingot import pieces
+from ingot.breaks import pieces
 pieces.Trial.is_turn = lambda self, is_busy: False
 step, inputs, counts = ingot.compile(t.counted_slice), torch.randn(30, 6, 16, generator=torch.Generator().manual_seed(0)), []
 wanted = t.answers(t.counted_slice, inputs)[0]
@@ -400,7 +400,7 @@ def test_a_decorator_that_calls_something_else_by_now_is_seen(ingot, monkeypatch
 
 
 def test_a_piece_that_cannot_be_made_goes_on_in_python(ingot, monkeypatch):
-    from ingot import cutting
+    from ingot.breaks import cutting
 
     piece = cutting.Cuttable.piece
 
@@ -415,7 +415,7 @@ def test_a_piece_that_cannot_be_made_goes_on_in_python(ingot, monkeypatch):
 
 
 def test_why_a_function_is_not_cut_is_said(ingot, monkeypatch):
-    from ingot import code_objects
+    from ingot.breaks import code_objects
 
     def fails(code):
         raise code_objects.Malformed("line table: for the test")

@@ -305,7 +305,7 @@ held = next(iter(program._entries.values())).variants[0]
 dist.destroy_process_group(pair)
 gone = held.program.groups_hold()
 try:
-    from ingot import paths
+    from ingot.trace import paths
     held.bind(paths.Roots(summed, [pair]))
     why = "bound"
 except ingot.NotFound as e:
@@ -386,7 +386,7 @@ def test_a_name_that_means_another_group_misses(store, tmp_path):
 
 
 IDENTITIES = HEAD + '''
-from ingot import groups
+from ingot.trace import groups
 before = groups.live()
 rank, world = case.join()
 made = [dist.new_group([0]), dist.new_group([0, 1], group_desc="pairs"), dist.new_group([0, 1]), dist.new_group([0, 1])]

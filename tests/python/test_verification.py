@@ -20,7 +20,7 @@ FORGE = '''
 import json, sys, torch
 sys.path.insert(0, ".")
 import net, ingot
-from ingot import calls, config, daemon, keys, recording
+from ingot import config; from ingot.site import daemon; from ingot.trace import calls, keys, recording
 x = torch.ones(4, 16)
 settings = config.resolve(None)
 with torch.no_grad():
@@ -223,7 +223,7 @@ def test_one_warning_names_output_and_difference(ingot, verified, caplog):
 
 
 def test_tolerances_follow_the_dtype():
-    from ingot import verification
+    from ingot.checks import verification
 
     x = torch.linspace(-4, 4, 64)
     for dtype, good, bad in ((torch.float32, 1e-6, 1e-2), (torch.float64, 1e-9, 1e-3), (torch.bfloat16, 1e-2, 2.0),

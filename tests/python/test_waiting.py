@@ -5,7 +5,7 @@
 PROGRAM = """
 import json, logging, os, signal, subprocess, sys, time
 import torch, ingot
-from ingot import compiles
+from ingot.site import compiles
 expected = os.environ["EXPECTED"]
 said = []
 class Kept(logging.Handler):

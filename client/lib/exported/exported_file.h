@@ -25,7 +25,7 @@ struct ExportedWeight {
 
 /// One compiled graph of a function, and the sizes it may serve.
 struct ExportedVariant {
-  std::string outputs;  ///< result structure, JSON text (client/python/ingot/tree.py)
+  std::string outputs;  ///< result structure, JSON text (client/python/ingot/trace/tree.py)
   /// Symbol values a recording has proved.
   std::vector<std::vector<int64_t>> proven;
   /// A condition over symbols under which no recording is needed: "s0 >= 2 and s0 <= 64". Empty:

@@ -12,7 +12,7 @@ namespace ingot::client {
 ///
 /// An interpreter that is ending does not give the GIL back: up to Python 3.13 a thread that asks
 /// for it is ended by unwinding, and where that meets a destructor the process, whose answers are
-/// already printed, dies of std::terminate(). So the exit of the process (`ingot.background`) lets
+/// already printed, dies of std::terminate(). So the exit of the process (`ingot.site.background`) lets
 /// no thread begin any more, and waits for those within; one that has let go of the GIL does not
 /// take it again. Everything here is called with the GIL held.
 class BackgroundThread {

@@ -12,7 +12,7 @@ struct CompiledObject {
   vectorcallfunc vectorcall;
   PyObject* weakrefs;
   PyObject* target;  ///< what the user wrapped
-  /// Of a module of a program that runs in parts (ingot/parts.py), which only such a program's calls see.
+  /// Of a module of a program that runs in parts (ingot/breaks/parts.py), which only such a program's calls see.
   bool is_part;
 };
 

@@ -41,7 +41,7 @@ void DropError() {
   if (PyErr_Occurred() == nullptr) return;
   PythonRef error = TakeRaised();
   if (!error) return;
-  PyObject* const ask = LoadedAttribute("ingot.interrupts", "is_one");
+  PyObject* const ask = LoadedAttribute("ingot.trace.interrupts", "is_one");
   if (ask == nullptr) return;  // The package is being loaded, or the interpreter ends.
   const PythonRef answer(PyObject_CallOneArg(ask, error.get()));
   if (answer.get() == Py_True) RaiseSoon(std::move(error));

@@ -9,8 +9,8 @@ import torch
 from typing_extensions import ParamSpec
 
 from ingot.config import Config
-from ingot.engine import Engine
-from ingot.report import Report
+from ingot.site.engine import Engine
+from ingot.site.report import Report
 
 _P = ParamSpec("_P")
 _R = typing.TypeVar("_R", covariant=True)

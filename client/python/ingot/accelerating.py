@@ -5,7 +5,8 @@ import typing
 
 import torch
 
-from ingot import api, errors, kinds
+from ingot import api, errors
+from ingot.trace import kinds
 
 _Model = typing.TypeVar("_Model")
 

@@ -8,7 +8,10 @@ import typing
 
 import torch
 
-from ingot import _native, code_objects, engine, errors, facade, keys
+from ingot import _native, errors, facade
+from ingot.breaks import code_objects
+from ingot.site import engine
+from ingot.trace import keys
 from ingot import config as configuration
 from ingot.config import Config
 

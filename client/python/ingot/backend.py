@@ -9,7 +9,9 @@ import typing
 import torch
 
 from ingot import config as configuration
-from ingot import _native, dynamo_piece, engine, errors
+from ingot import _native, errors
+from ingot.site import engine
+from ingot.trace import dynamo_piece
 from ingot.config import Config
 
 try:

@@ -8,7 +8,8 @@ import pathlib
 import re
 import typing
 
-from ingot import errors, groups
+from ingot import errors
+from ingot.trace import groups
 from ingot.settings import Settings
 
 

@@ -9,7 +9,9 @@ import typing
 
 import torch
 
-from ingot import _native, binding, errors, paths, profiling, recording, signatures, tree
+from ingot import _native, errors, profiling
+from ingot.site import binding
+from ingot.trace import paths, recording, signatures, tree
 
 log = logging.getLogger("ingot")
 

@@ -11,7 +11,7 @@ import torch
 from ingot import _native
 
 if typing.TYPE_CHECKING:
-    from ingot.engine import Engine
+    from ingot.site.engine import Engine
 
 
 class CompiledModule(_native.ModuleCall):
@@ -102,6 +102,6 @@ def deep_copied(site: typing.Any, memo: "dict[int, typing.Any]") -> typing.Any:
 
 
 def _like(compiled: typing.Any, target: typing.Any) -> typing.Any:
-    from ingot.engine import Engine
+    from ingot.site.engine import Engine
 
     return of(Engine(target, _native.engine_of(compiled).config))

@@ -6,7 +6,8 @@ import typing
 
 import torch
 
-from ingot import _native, calls, config, errors, paths, recording
+from ingot import _native, config, errors
+from ingot.trace import calls, paths, recording
 
 _Number = int | float
 _PATTERNS_MAX = 64
@@ -138,7 +139,7 @@ def _compare(name: str, search: typing.Any, replace: typing.Any, args: "tuple[ty
 
 def _record(name: str, what: str, function: typing.Any, args: "tuple[typing.Any, ...]") -> bytes:
     """The recording of one function, as it is sent."""
-    from ingot import keys  # It knows patterns.
+    from ingot.trace import keys  # It knows patterns.
 
     args = _copies(args)
     who = f"pattern {name!r}: {what}"

@@ -12,11 +12,12 @@ import typing
 
 import torch
 
-from ingot import _native, errors, paths
+from ingot import _native, errors
+from ingot.trace import paths
 from ingot.machine import Roofs, roofs
 
 if typing.TYPE_CHECKING:
-    from ingot.engine import Engine
+    from ingot.site.engine import Engine
 
 _CALLS_MAX = 1000
 """Calls kept of one program; further ones are counted."""

@@ -11,10 +11,12 @@ import typing
 
 import torch
 
-from ingot import _native, background, errors, keys
+from ingot import _native, errors
+from ingot.site import background
+from ingot.trace import keys
 
 if typing.TYPE_CHECKING:
-    from ingot.engine import Engine
+    from ingot.site.engine import Engine
 
 log = logging.getLogger("ingot")
 _ROUNDS_MIN, _ROUNDS_MAX = 5, 25

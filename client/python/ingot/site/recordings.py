@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of a callable that are recorded: their answers, and what there is to compile of them."""
+
+import logging
+import threading
+import time
+import typing
+
+from ingot import counters, gears
+from ingot.breaks import parts
+from ingot.site import moving, splitting
+from ingot.trace import calls, dependencies, exporting, interrupts, paths, recording
+from ingot.site.entry import Job, Shape
+
+if typing.TYPE_CHECKING:
+    from ingot.site.engine import Engine
+
+log = logging.getLogger("ingot")
+_MOVES_MAX = 3
+
+
+class Recordings:
+    """Those of one engine, and the places that each of them found changed."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine, self.moving = engine, moving.Moving()
+
+    def answer(self, shape: Shape, sizes: "tuple[typing.Any, ...]", call: calls.Call) -> typing.Any:
+        """The answer of a call, which is recorded; what there is to compile of it is sent."""
+        if not shape.begin(sizes):  # Another thread was faster.
+            return self._engine.target(*call.args, **call.kwargs)
+        is_sent = False
+        try:
+            result, job = self._recorded(shape, sizes, call)
+            is_sent = job is not None and self._submit(job)
+        finally:
+            if not is_sent:
+                shape.end(sizes)
+        if job is not None and is_sent and self._engine.config.wait and not self._engine._compiles.is_holding():
+            job.done.wait(self._engine.config.compile_ms_max / 1e3)
+        return result
+
+    def _submit(self, job: Job) -> bool:
+        self._engine._refusals.was_sent()
+        try:
+            self._engine._compiles.submit(job)
+        except RuntimeError as e:  # Python starts no thread while it ends: the answer is there.
+            self._engine._compiles.end(job)
+            log.debug("%s: nothing is compiled: %s", self._engine.name, e)
+            return False
+        return True
+
+    def _recorded(self, shape: Shape, sizes: "tuple[typing.Any, ...]", call: calls.Call
+                  ) -> "tuple[typing.Any, Job | None]":
+        """The answer of a call, and what there is to compile of it."""
+        began = time.perf_counter()
+        run = self.prepare(call)
+        comparisons = self._engine._comparisons
+        keeper = comparisons.keeper()
+        if keeper is not None:
+            run.keep_in(keeper.memory)
+        prepared = time.perf_counter()
+        result = run.run()
+        ran = time.perf_counter()
+        try:
+            captured, proof = self._finish(run, result, call, shape.declared)
+        except recording.Refused as e:
+            before = self._engine._apart.opened
+            if run.touched is None or not self._engine._apart.open(call, run.touched):
+                self._engine._refusals.note(shape, e)
+            else:
+                opened = sorted(self._engine._apart.opened - before, key=str)
+                splitting.tell(self._engine, shape.entry, parts.Note(f"arguments {opened} are objects: {e.detail}", {}, opened))
+            return result, None
+        except Exception as e:  # a bug of ours must not become the user's: the answer is there
+            if interrupts.is_one(e):
+                raise
+            log.exception("finishing the recording of %s failed", self._engine.name)
+            self._engine._refusals.note(shape, recording.Refused("internal", repr(e)))
+            return result, None
+        fixed = run.fixed_arguments()
+        if fixed:
+            self._engine._apart.pin(fixed)
+            return result, None
+        found = {path for path, _, may_be_fetched in captured.moved if path and may_be_fetched} - self.moving.places
+        are_fetched = self.moving.add_found(found)
+        counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
+        self._engine._report_opaque(captured.opaque)
+        first = next((place for place in captured.moved if place[0] and place[1]), None)
+        if first is not None and self.note_moved(shape, *first[:2]):
+            return result, None
+        if captured.must_fetch(found) and are_fetched:
+            return result, None  # It would have to be bound anew for every call: the next recording fetches what lies there.
+        kept = comparisons.kept(keeper, run, captured)
+        comparisons.note_recorded(shape, call, kept)
+        return result, Job(shape, call, sizes, captured, threading.Event(), proof, since=time.monotonic(), kept=kept)
+
+    def note_moved(self, shape: Shape, where: paths.Path, digest: str) -> bool:
+        """Notes a place that a run read, with the digest of what was there, and that holds something else now; whether it held
+        something new too often. What returns, as a flag of a cache does with each new cache, is found again."""
+        subject = dependencies.subject_of("attribute", where)
+        shape.moved[where].add(digest)
+        log.debug("%s moves %s", self._engine.name, subject)
+        if len(shape.moved[where]) < _MOVES_MAX:
+            return False
+        refused = recording.Refused("volatile", f"every call changes {subject}, which it reads")
+        if shape.rest():
+            self._engine._refusals.say(refused)
+        else:
+            self._engine._refusals.note(shape, refused)
+        return True
+
+    def defer(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> bool:
+        """Sends a recording of a call that computes nothing, for the daemon to hold against its templates. False when a call
+        that computes must take its place."""
+        call = self._engine._taken_apart(args, kwargs)
+        shape, sizes = self._engine._shapes.get(self._engine._number(call)), call.sizes()
+        if shape is None or self._engine.config.capture == "export" or not shape.may_defer() or not shape.begin(sizes):
+            return False
+        is_sent = False
+        try:
+            captured = self._deferred(call)
+            if captured is not None:
+                counters.add("deferred")
+                is_sent = self._submit(Job(shape, call, sizes, captured, threading.Event(), is_deferred=True))
+        finally:
+            if not is_sent:
+                shape.end(sizes)
+        return is_sent
+
+    def _deferred(self, call: calls.Call) -> "recording.Captured | None":
+        run = self.prepare(call, deferred=True)
+        try:
+            return run.finish(run.run())
+        except Exception as e:  # The run that computes says it to the user.
+            if interrupts.is_one(e):
+                raise
+            log.debug("%s: a deferred recording failed: %r", self._engine.name, e)
+            return None
+        finally:
+            run.complete_if_kept()
+
+    def _finish(self, run: recording.Recording, result: typing.Any, call: calls.Call, declared: "gears.Declared | None"
+                ) -> "tuple[recording.Captured, exporting.Proof | None]":
+        if self._engine.config.capture != "export":
+            return run.finish(result), None
+        began = time.perf_counter()
+        captured, proof, warning = exporting.capture(run, result, self._engine.target, call, self._engine.config, declared)
+        counters.add("exports")
+        counters.add_seconds("export", time.perf_counter() - began)
+        if warning is not None:
+            self._engine._refusals.warn_once("export", f"{self._engine.name}: {warning}")
+        return captured, proof
+
+    def prepare(self, call: calls.Call, deferred: bool = False) -> recording.Recording:
+        declared = self._engine._declared.get(call.shape_key)
+        follows = self._engine.config.dynamic is not False and self._engine.config.capture != "export" and (declared is None or bool(declared.gears))
+        # Gears name every size that changes.
+        fixed = declared.static if declared is not None else ()
+        return recording.Recording(self._engine.target, self._engine.name, call, self._engine.config, deferred, follows and not deferred, self.moving.places, fixed)
