@@ -4,7 +4,7 @@
 usage: tests/coverage.py [--models NAME,...] [--operators NAME,...] [-o FILE]      about ten minutes; nothing is downloaded
 
 Operators are those of PyTorch's own sample inputs, in f32 (integers where there is no f32): one program each, of all samples
-of up to 8,192 elements. Models are the architectures of tests/python/test_architectures.py, and nets with convolutions, at two sizes.
+of up to 8,192 elements. Models are the architectures of tests/python/programs/test_architectures.py, and nets with convolutions, at two sizes.
 """
 
 import argparse

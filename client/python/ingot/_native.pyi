@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of the extension module; tests/python/test_types.py holds them against it."""
+"""Types of the extension module; tests/python/serving/test_types.py holds them against it."""
 
 import os
 import typing

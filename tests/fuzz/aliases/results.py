@@ -2,7 +2,7 @@
 """Functions that return what composites are made from and what they give: who writes to one result must change the others where eager's do.
 
 Composites are those that compiler/ops/ops.def takes apart (DECOMPOSE) or lays as views, on PyTorch's samples and the cases of
-tests/python/test_decompose.py, with sizes and numbers made 1 and 0: there, parts become views of what they were made from.
+tests/python/numerics/test_decompose.py, with sizes and numbers made 1 and 0: there, parts become views of what they were made from.
 """
 
 import pathlib
@@ -16,7 +16,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "python"))
+sys.path.insert(0, str(ROOT / "tests" / "python" / "numerics"))
 import test_decompose  # noqa: E402
 
 LINE = re.compile(r'^OP\("aten\.(\w+)[\w.]*", "[^"]*", k(\w+),.*', re.MULTILINE)

@@ -3,6 +3,7 @@
 
 import json
 import os
+import pathlib
 import re
 import tempfile
 import typing
@@ -55,9 +56,9 @@ class Checks:
     def _command(self, name: str, folder: str) -> "list[str]":
         python = str(self._tree.path / ".venv" / "bin" / "python")
         if name == "recorder_python":
-            return [python, "-m", "pytest", "-q", "-x", "tests/python/test_recorder.py", "tests/python/test_deferred.py"]
+            return [python, "-m", "pytest", "-q", "-x", "tests/python/observe/test_recorder.py", "tests/python/numerics/test_deferred.py"]
         if not name.startswith("."):
-            return [python, "-m", "pytest", "-q", "-x", f"tests/python/{name}.py"]
+            return [python, "-m", "pytest", "-q", "-x", *map(str, pathlib.Path(self._tree.path, "tests/python").glob(f"*/{name}.py"))]
         words = folders.FUZZERS[name[1:]].arguments.split()
         meant = {"SECONDS": str(int(self._fuzz_s)), "SEED": str(self._seed), "FOLDER": folder}
         return [python, f"tests/fuzz/{name[1:]}", *(meant.get(word, word) for word in words)]

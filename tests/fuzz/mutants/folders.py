@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is held against each folder: its libraries, and the tests and fuzzers that reach it, the likeliest and cheapest first.
 
-A word with a dot before it is a fuzzer of tests/fuzz; one that CMake knows is a test of CMake's; others are files of tests/python.
+A word with a dot before it is a fuzzer of tests/fuzz; one that CMake knows is a test of CMake's; others are files in tests/python.
 """
 
 import re

@@ -11,13 +11,13 @@ import sys
 
 import pytest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "fuzz" / "programs"))
+TESTS = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TESTS / "fuzz" / "programs"))
 
 import children  # noqa: E402
 import twins  # noqa: E402
 
-PROGRAMS = {program.name: program for file in sorted((HERE / "cases" / "programs").glob("*.py")) for program in twins.cells(file)}
+PROGRAMS = {program.name: program for file in sorted((TESTS / "python" / "cases" / "programs").glob("*.py")) for program in twins.cells(file)}
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +63,6 @@ def test_a_program_and_its_twin(verdicts, name):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_generated_programs(seed, tmp_path):
-    done = subprocess.run([sys.executable, str(HERE.parent / "fuzz" / "programs"), "--programs", "45", "--seed", str(seed), "--keep", str(tmp_path)],
+    done = subprocess.run([sys.executable, str(TESTS / "fuzz" / "programs"), "--programs", "45", "--seed", str(seed), "--keep", str(tmp_path)],
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

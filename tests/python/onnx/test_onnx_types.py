@@ -9,7 +9,7 @@ import fuzzers
 import pytest
 from conftest import BUILD
 
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "onnx.md"
+DOCS = pathlib.Path(__file__).resolve().parents[3] / "docs" / "onnx.md"
 FIRST, LAST = 13, 23
 
 

@@ -319,7 +319,7 @@ def test_what_is_no_python_function_stays_whole(ingot):
 
 SECOND = """
 import json, random, sys, torch, ingot
-sys.path.insert(0, sys.argv[1] if len(sys.argv) > 1 else FOLDER)
+sys.path[:0] = [FOLDER, FOLDER.rpartition("/")[0]]
 import test_pieces as t
 from ingot.breaks import pieces
 pieces.Trial.is_turn = lambda self, is_busy: False
@@ -338,7 +338,7 @@ print(json.dumps(counts))
 def test_the_next_process_finds_the_pieces(store):
     from conftest import ROOT
 
-    text = SECOND.replace("FOLDER", repr(str(ROOT / "tests" / "python")))
+    text = SECOND.replace("FOLDER", repr(str(ROOT / "tests" / "python" / "programs")))
     first = store.python(text.replace("ROUNDS", "5"))
     assert first[-1][0] == 0 and first[-1][2] == 60
     captures, compiles, native = store.python(text.replace("ROUNDS", "1"))[0]

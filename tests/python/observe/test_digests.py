@@ -271,7 +271,7 @@ def test_code_whose_constants_cannot_be_told_equals_only_itself(native):
 
 
 ROWS = re.findall(r'\{"([\w ]*)",\s*"([\w ]*)",\s*(?:true|false),\s*\w+\}',
-                  (pathlib.Path(__file__).parents[2] / "client" / "native" / "tensor_facts.cpp").read_text())
+                  (pathlib.Path(__file__).parents[3] / "client" / "native" / "places" / "tensor_facts.cpp").read_text())
 ONE = torch.ones(3)
 GETTERS, METHODS = (" ".join(column).split() for column in zip(*ROWS))
 

@@ -8,7 +8,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 HEAD = f'''
 import sys
-sys.path.insert(0, {str(HERE)!r})
+sys.path[:0] = [{str(HERE)!r}, {str(HERE)!r}.rpartition("/")[0]]
 import ranks_case as case
 import torch, torch.distributed as dist, ingot
 import torch.distributed._functional_collectives as funcol

@@ -395,7 +395,7 @@ GIVE_BACK = {
 
 
 def _rows_that_give_back():
-    text = (pathlib.Path(__file__).parents[2] / "compiler" / "ops" / "ops.def").read_text()
+    text = (pathlib.Path(__file__).parents[3] / "compiler" / "ops" / "ops.def").read_text()
     return re.findall(r'^(?:OP|OTHER)\("([\w.]+)".*\bGIVES_BACK\b', text, re.M)
 
 

@@ -126,7 +126,7 @@ def test_a_file_says_that_it_cannot_hold_them(ingot, tmp_path):
 
 PROGRAM = """
 import json, sys, torch, ingot
-sys.path.insert(0, {here!r})
+sys.path[:0] = [{here!r}, {here!r}.rpartition("/")[0]]
 import test_number_arguments as t
 step = ingot.compile(t.positions, wait=True)
 with torch.no_grad():

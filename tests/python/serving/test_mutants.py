@@ -140,7 +140,7 @@ def test_no_test_is_forgotten(mutants):
     lists = subprocess.run(["git", "ls-files", "*CMakeLists.txt"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     text = "\n".join((ROOT / path).read_text() for path in lists)
     made = set(re.findall(r"\bingot_test\((\w+)", text)) | {f"fuzz.{noun}" for noun in re.findall(r"\bingot_fuzz\((\w+) MUTATIONS \d", text)} | {"recorder_python"}
-    made |= {path.stem for path in (ROOT / "tests" / "python").glob("test_*.py")}
+    made |= {path.stem for path in (ROOT / "tests" / "python").glob("*/test_*.py")}
     made |= {f".{path.parent.name}" for path in (ROOT / "tests" / "fuzz").glob("*/__main__.py")}
     assert made == set(mutants.folders.everything())
     for folder in mutants.folders.LIBRARIES:

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from conftest import BUILD
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def test_the_wheel_holds_the_extension_and_all_three_programs(tmp_path):

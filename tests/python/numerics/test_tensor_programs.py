@@ -10,7 +10,7 @@ import pytest
 from conftest import ROOT
 
 FUZZER = ROOT / "tests" / "fuzz" / "tensors"
-CASES = sorted((pathlib.Path(__file__).parent / "cases" / "tensors").glob("*.py"))
+CASES = sorted((pathlib.Path(__file__).parents[1] / "cases" / "tensors").glob("*.py"))
 PARTS, PROGRAMS = 4, 35   # of each part
 
 

@@ -13,7 +13,7 @@ import torch
 
 import fuzzers
 
-FUZZER = pathlib.Path(__file__).parent.parent / "fuzz" / "classes"
+FUZZER = pathlib.Path(__file__).parents[2] / "fuzz" / "classes"
 PRELUDE = """
 import abc, array, cmath, collections, contextlib, contextvars, copy, dataclasses, enum, functools, itertools, math, operator, sys, threading, types, typing
 import weakref, numpy as np, torch, torch.nn as nn, torch.nn.functional as F

@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 
-OPS = pathlib.Path(__file__).parents[2] / "compiler/ops"
+OPS = pathlib.Path(__file__).parents[3] / "compiler/ops"
 LINE = re.compile(r'^OP\("([^"]+)", (?:"((?:[^"\\]|\\.)*)"|kOwn), ', re.MULTILINE)
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-FUZZER = pathlib.Path(__file__).parent.parent / "fuzz" / "interrupts"
+FUZZER = pathlib.Path(__file__).parents[2] / "fuzz" / "interrupts"
 
 
 def test_interrupted_anywhere():
