@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Layout rules that a machine judges well: dependency directions, library fences, dead files, long lines, format of C++; and what ruff and mypy find in Python.
+"""Layout rules that a machine judges well: dependency directions, rooms, library fences, dead files, long lines, format of C++; and what ruff and mypy find in Python.
 
 usage: .venv/bin/python tools/tidy.py        prints each breach as file:line: rule, exits 1 when there is one
 """
@@ -9,6 +9,8 @@ import pathlib
 import re
 import subprocess
 import sys
+
+import rooms
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -237,7 +239,7 @@ def check_python() -> "list[str]":
     """Mistakes in Python; which rules hold: pyproject.toml."""
     found = []
     for tool in (["ruff", "check", "--quiet", "--no-cache", "--output-format=concise"],
-                 ["mypy", "--no-error-summary", "client/python/ingot", "tools/tidy.py"]):
+                 ["mypy", "--no-error-summary", "client/python/ingot", "tools/tidy.py", "tools/rooms.py"]):
         done = subprocess.run([sys.executable, "-m", *tool], cwd=ROOT, capture_output=True, text=True)
         found += (done.stdout + done.stderr).splitlines()
     return found
@@ -254,9 +256,9 @@ def check_format(files: "list[str]") -> "list[str]":
 def main() -> int:
     files = tracked()
     texts = {f: (ROOT / f).read_text(errors="replace") for f in files if pathlib.Path(f).suffix in (*LINE_MAX, ".txt", ".cmake", ".def")}
-    found = check_dead(files, texts) + check_types(texts) + check_refusals(texts) + check_python() + check_format(files)
+    found = check_dead(files, texts) + rooms.check_rooms(files) + check_types(texts) + check_refusals(texts) + check_python() + check_format(files)
     for file, text in texts.items():
-        for check in (check_directions, check_fences, check_lines, check_marks, check_errors, check_digests, check_waits, check_descriptors, check_tables, check_license):
+        for check in (check_directions, rooms.check_inside, rooms.check_sizes, check_fences, check_lines, check_marks, check_errors, check_digests, check_waits, check_descriptors, check_tables, check_license):
             found += check(file, text)
     print("\n".join(sorted(found)) or f"tidy: {len(texts)} files, nothing to say")
     return 1 if found else 0
