@@ -32,7 +32,7 @@ class Maker {
     const bool has_mask = !call_.IsNone(3);
     if (has_mask) AddParam(call_.ValueAt(3), loop::ParamMode::kIn);
     AddParam(node_.results[0], loop::ParamMode::kOut);
-    FindReach(has_mask && !TypeOf(3).sizes.back().is_one());
+    FindActiveRange(has_mask && !TypeOf(3).sizes.back().is_one());
     Scores();
     Softmax(has_mask);
     Values();
@@ -215,14 +215,14 @@ class Maker {
 
   /// From the first to the last key that the row sees. What is hidden has a weight of exactly 0: e to the power of
   /// minus infinity. Other masks, however low, hide nothing.
-  void FindReach(bool has_mask) {
+  void FindActiveRange(bool has_mask) {
     if (causal_) {
       std::optional<size_t> row;
       for (size_t i = 0; i < places_.size(); ++i) {
         if (places_[i].dim + 2 == TypeOf(0).rank()) row = i;
       }
       Begin(false, {});
-      reach_.end = Position(row, 1);
+      active_range_.end = Position(row, 1);
     }
     if (!has_mask) return;
     Begin(false, {});
@@ -238,17 +238,17 @@ class Maker {
     const auto where_seen = [&](int64_t ahead, Id otherwise) {
       return Op(loop::ScalarOp::kSelect, DType::kI64, {seen, Position(j, ahead), otherwise});
     };
-    reach_.first = Op(loop::ScalarOp::kReduceMin, DType::kI64, {where_seen(0, all)});
+    active_range_.first = Op(loop::ScalarOp::kReduceMin, DType::kI64, {where_seen(0, all)});
     const Id end = Op(loop::ScalarOp::kReduceMax, DType::kI64, {where_seen(1, none)});
-    const Id of_row = std::exchange(reach_.end, end);
+    const Id of_row = std::exchange(active_range_.end, end);
     if (of_row == loop::kNone) return;
     Begin(false, {});
-    reach_.end = Op(loop::ScalarOp::kMin, DType::kI64, {of_row, end});
+    active_range_.end = Op(loop::ScalarOp::kMin, DType::kI64, {of_row, end});
   }
 
   void BeginKeys() {
     Begin(true, keys_);
-    Kernel().blocks.back().reach = reach_;
+    Kernel().blocks.back().active_range = active_range_;
   }
 
   /// b0[j] = query . key j
@@ -304,8 +304,8 @@ class Maker {
     loop::Block& block = Kernel().blocks.back();
     block.depths = {keys_};
     block.into = 1;
-    block.reach = reach_;
-    block.reach.of_depth = block.has_reach();
+    block.active_range = active_range_;
+    block.active_range.of_depth = block.has_active_range();
     Index weight = NewIndex(true);
     weight.coefs.back() = Dim(1);
     Index value = RowIndex(TypeOf(2), true, true);
@@ -336,7 +336,7 @@ class Maker {
   Dim depth_, keys_, width_;
   std::optional<double> scale_;  // 1 over the root of the depth, where that depends on sizes.
   bool causal_ = false;
-  loop::Reach reach_;
+  loop::ActiveRange active_range_;
   Id sum_ = loop::kNone;
 };
 

@@ -227,7 +227,7 @@ class Finisher {
         if (inst.op == ScalarOp::kStore || inst.op == ScalarOp::kReduceDot) live[insts[i]] = true;
         if (live[insts[i]]) ForEachUse(inst, [&](Id id) { live[id] = true; });
       }
-      for (const Id id : {kernel.blocks[b].reach.first, kernel.blocks[b].reach.end}) {
+      for (const Id id : {kernel.blocks[b].active_range.first, kernel.blocks[b].active_range.end}) {
         if (id != kNone && !insts.empty()) live[id] = true;
       }
     }
@@ -245,7 +245,7 @@ class Finisher {
     }
     for (Inst& inst : kept) ForEachUse(inst, [&](Id& id) { id = number[id]; });
     for (loop::Block& block : kernel.blocks) {
-      for (Id* id : {&block.reach.first, &block.reach.end}) *id = *id == kNone ? kNone : number[*id];
+      for (Id* id : {&block.active_range.first, &block.active_range.end}) *id = *id == kNone ? kNone : number[*id];
     }
     kernel.insts = std::move(kept);
     std::erase_if(kernel.blocks, [](const loop::Block& b) { return b.insts.empty(); });

@@ -18,15 +18,15 @@ std::vector<Exactness> FindExactness(const Kernel& kernel) {
   std::vector<Exactness> values(kernel.insts.size());
   std::vector<Exactness> buffers(kernel.params.size() + kernel.row_buffers.size());
   for (const Block& block : kernel.blocks) {
-    Exactness reach;
-    for (const Id id : {block.reach.first, block.reach.end}) {
-      if (id != kNone) Join(reach, values[id]);
+    Exactness active_range;
+    for (const Id id : {block.active_range.first, block.active_range.end}) {
+      if (id != kNone) Join(active_range, values[id]);
     }
-    reach.has_steps |= !reach.is_exact;
+    active_range.has_steps |= !active_range.is_exact;
     for (const Id id : block.insts) {
       const Inst& inst = kernel.insts[id];
       Exactness& value = values[id];
-      Join(value, reach);
+      Join(value, active_range);
       for (const Id arg : inst.args) Join(value, values[arg]);
       const DType from = inst.args.empty() ? inst.dtype : kernel.insts[inst.args[0]].dtype;
       value.has_steps |= !value.is_exact && IsDiscrete(inst.op, from, inst.dtype);

@@ -68,7 +68,7 @@ class Interpreter {
         vars_[k] = rest % rows_[k];
         rest /= rows_[k];
       }
-      if (has_reach_) Spoil();
+      if (has_active_range_) Spoil();
       for (size_t b = 0; b < kernel_.blocks.size(); ++b) TRY(RunBlock(b));
     }
     return {};
@@ -99,7 +99,7 @@ class Interpreter {
       std::vector<int64_t>& depths = depths_.emplace_back();
       for (const Dim& depth : block.depths) depths.push_back(depth.Eval(symbols_));
       most_depths = std::max(most_depths, depths.size());
-      has_reach_ |= block.has_reach();
+      has_active_range_ |= block.has_active_range();
     }
     for (const Inst& inst : kernel_.insts) indices_.push_back(Flatten(inst.index));
     vars_.assign(rows_.size() + 1 + most_depths, 0);
@@ -139,10 +139,10 @@ class Interpreter {
 
   /// The values that a loop's variable of extent `extent` takes.
   std::pair<int64_t, int64_t> RangeOf(const Block& block, bool of_depth, int64_t extent) const {
-    const Reach& reach = block.reach;
-    if (!block.has_reach() || reach.of_depth != of_depth) return {0, extent};
-    const int64_t first = reach.first == kNone ? 0 : std::max<int64_t>(0, values_[reach.first].i);
-    return {first, std::min(extent, values_[reach.end].i)};
+    const ActiveRange& active_range = block.active_range;
+    if (!block.has_active_range() || active_range.of_depth != of_depth) return {0, extent};
+    const int64_t first = active_range.first == kNone ? 0 : std::max<int64_t>(0, values_[active_range.first].i);
+    return {first, std::min(extent, values_[active_range.end].i)};
   }
 
   /// What a contraction leaves in its row buffer.
@@ -193,8 +193,8 @@ class Interpreter {
       accumulators_[id] = {Identity(inst.op, from), 0, 0, true};
     }
     const auto [first, end] = block.is_loop ? columns_ : Columns{0, 1};
-    const auto [reach_first, reach_end] = RangeOf(block, false, extents_[number]);
-    for (int64_t j = std::max(first, reach_first); j < std::min(end, reach_end); ++j) {
+    const auto [active_first, active_end] = RangeOf(block, false, extents_[number]);
+    for (int64_t j = std::max(first, active_first); j < std::min(end, active_end); ++j) {
       J() = j;
       for (Id id : block.insts) TRY(RunInst(id));
     }
@@ -320,7 +320,7 @@ class Interpreter {
   const Columns columns_;
   std::vector<int64_t> rows_, elements_, extents_;
   std::vector<std::vector<int64_t>> depths_;  // By block.
-  bool has_reach_ = false;
+  bool has_active_range_ = false;
   std::vector<FlatIndex> indices_;
   std::vector<std::vector<char>> scratch_;
   int64_t scratch_bytes_left_ = kScratchBytesMax;

@@ -130,11 +130,11 @@ struct Inst {
 
 /// The part of a loop that a row has a use for: its variable takes the values of [first, end) that lie in its extent.
 /// Both are i64 values of the row, from blocks before.
-struct Reach {
+struct ActiveRange {
   Id first = kNone;  ///< kNone: 0
-  Id end = kNone;  ///< kNone: there is no reach, the loop runs over its extent
+  Id end = kNone;  ///< kNone: there is no active range, the loop runs over its extent
   bool of_depth = false;  ///< of a contraction: what is bounded is k, not j
-  bool operator==(const Reach&) const = default;
+  bool operator==(const ActiveRange&) const = default;
 };
 
 /// One loop over j in [0, extent), or a block executed once for each row (is_loop false).
@@ -147,17 +147,17 @@ struct Reach {
 /// what else says how elements are decoded. Where elements come in groups (a scale for 64 of them, two
 /// in one byte), k is several variables.
 ///
-/// What a reach leaves out of j is not computed: row buffers hold nothing there that anyone may read.
+/// What an active range leaves out of j is not computed: row buffers hold nothing there that anyone may read.
 struct Block {
   bool is_loop = true;
   Dim extent;
   std::vector<Id> insts;
   Dims depths = {};  ///< extents of k0, k1 and so on, contractions only
   uint32_t into = kNone;  ///< row buffer (a position in Kernel::row_buffers) that a contraction fills
-  Reach reach = {};  ///< loops only
+  ActiveRange active_range = {};  ///< loops only
 
   bool is_contraction() const { return into != kNone; }
-  bool has_reach() const { return reach.end != kNone; }
+  bool has_active_range() const { return active_range.end != kNone; }
   /// Terms of each sum of a contraction.
   Dim Depth() const { return guards::Product(depths); }
 };

@@ -192,7 +192,7 @@ class Parser {
       TRY_ASSIGN(block.extent, DimUntil("]"));
       TRY(Expect("]"));
     }
-    if (block.is_loop && Accept("over")) TRY(ParseReach(block));
+    if (block.is_loop && Accept("over")) TRY(ParseActiveRange(block));
     TRY(Expect("{"));
     depths_ = block.depths.size();
     while (!Accept("}")) {
@@ -206,15 +206,15 @@ class Parser {
   }
 
   /// ('j' | 'k') '[' ('0' | value) ',' value ')'
-  Status ParseReach(Block& block) {
-    block.reach.of_depth = block.is_contraction() && Accept("k");
-    if (!block.reach.of_depth) TRY(Expect("j"));
+  Status ParseActiveRange(Block& block) {
+    block.active_range.of_depth = block.is_contraction() && Accept("k");
+    if (!block.active_range.of_depth) TRY(Expect("j"));
     TRY(Expect("["));
     if (!Accept("0")) {
-      TRY_ASSIGN(block.reach.first, Value());
+      TRY_ASSIGN(block.active_range.first, Value());
     }
     TRY(Expect(","));
-    TRY_ASSIGN(block.reach.end, Value());
+    TRY_ASSIGN(block.active_range.end, Value());
     return Expect(")");
   }
 

@@ -50,7 +50,7 @@ class Printer {
     } else {
       text_ += "  row";
     }
-    if (block.has_reach()) PrintReach(block.reach);
+    if (block.has_active_range()) PrintActiveRange(block.active_range);
     text_ += " {\n";
     for (Id id : block.insts) {
       if (id < number_.size()) number_[id] = next_;
@@ -60,15 +60,15 @@ class Printer {
     text_ += "  }\n";
   }
 
-  void PrintReach(const Reach& reach) {
-    text_ += reach.of_depth ? " over k [" : " over j [";
-    if (reach.first == kNone) {
+  void PrintActiveRange(const ActiveRange& active_range) {
+    text_ += active_range.of_depth ? " over k [" : " over j [";
+    if (active_range.first == kNone) {
       text_ += '0';
     } else {
-      Value(reach.first);
+      Value(active_range.first);
     }
     text_ += ", ";
-    Value(reach.end);
+    Value(active_range.end);
     text_ += ')';
   }
 

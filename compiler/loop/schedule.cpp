@@ -107,7 +107,7 @@ bool MayTileColumns(const Kernel& kernel) {
   const Dim* extent = nullptr;
   for (const Block& block : kernel.blocks) {
     if (!block.is_loop) continue;
-    if (block.has_reach()) return false;
+    if (block.has_active_range()) return false;
     if (extent != nullptr && !(*extent == block.extent)) return false;
     extent = &block.extent;
     const auto folds = [&](Id id) { return JoinsColumns(kernel.insts[id].op); };

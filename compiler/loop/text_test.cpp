@@ -282,7 +282,7 @@ TEST(LoopVerify, RefusesBrokenReaches) {
       {Reaching("over j [0, %1)", "over j [0, %5)"), "expected a value defined before"},
       {Reaching("over j [0, %1)", "over j [1, %1)"), "expected %<number>"},
       {Reaching("over j [0, %1)", "over j [0, 4)"), "expected %<number>"},
-      {Reaching("over j [0, %1)", "over j [0, %1)", "over k [0, %6)"), "a reach is i64"},
+      {Reaching("over j [0, %1)", "over j [0, %1)", "over k [0, %6)"), "an active range is i64"},
       {Reaching("over j [0, %1)", "over j [0, %1)", "over k [0, %1)", "load p0 [k]"), "needs [k] of a row buffer"},
       {Reaching("over j [0, %1)", "over j [0, %1)", "over k [0, %1)", "load b0 [k + 1]"), "needs [k] of a row buffer"},
   };

@@ -27,7 +27,7 @@ class Verifier {
     for (block_ = 0; block_ < kernel_.blocks.size(); ++block_) {
       TRY(CheckDim(Current().extent));
       TRY(CheckContraction());
-      TRY(CheckReach());
+      TRY(CheckActiveRange());
       for (Id id : Current().insts) {
         at_ = id;
         if (id >= kernel_.insts.size()) return Fail("block names an instruction that is not there");
@@ -97,20 +97,20 @@ class Verifier {
     return {};
   }
 
-  /// Rows of a task whose reaches differ are computed together: what a contraction reads beyond that of one is made
-  /// zero, so it must be this kernel's to change.
-  Status CheckReach() const {
+  /// Rows of a task whose active ranges differ are computed together: what a contraction reads beyond that of one is
+  /// made zero, so it must be this kernel's to change.
+  Status CheckActiveRange() const {
     const Block& block = Current();
-    const Reach& reach = block.reach;
-    if (!block.has_reach()) return Require(reach == Reach{}, "a reach without an end");
-    if (!block.is_loop) return Fail("a reach outside a loop");
-    for (const Id id : {reach.first, reach.end}) {
+    const ActiveRange& active_range = block.active_range;
+    if (!block.has_active_range()) return Require(active_range == ActiveRange{}, "an active range without an end");
+    if (!block.is_loop) return Fail("an active range outside a loop");
+    for (const Id id : {active_range.first, active_range.end}) {
       if (id == kNone) continue;
       TRY(CheckUse(id));
-      if (TypeOf(id) != DType::kI64) return Fail("a reach is i64");
+      if (TypeOf(id) != DType::kI64) return Fail("an active range is i64");
     }
-    if (!reach.of_depth) return {};
-    if (!block.is_contraction() || block.depths.size() != 1) return Fail("a reach of k, which is not one");
+    if (!active_range.of_depth) return {};
+    if (!block.is_contraction() || block.depths.size() != 1) return Fail("an active range of k, which is not one");
     const Inst& dot = kernel_.insts[block.insts.back()];
     if (dot.args.empty() || dot.args[0] >= kernel_.insts.size()) return Fail("a contraction of nothing");
     const Inst& left = kernel_.insts[dot.args[0]];
@@ -119,7 +119,7 @@ class Verifier {
     const bool is_row_buffer = left.op == ScalarOp::kLoad && left.buffer >= kernel_.params.size();
     return Require(is_row_buffer && left.predicate == kNone && left.index.offset.is_zero() &&
                        left.index.coefs == at_k && left.index.gathered.empty(),
-                   "a reach of k needs [k] of a row buffer as the left operand");
+                   "an active range of k needs [k] of a row buffer as the left operand");
   }
 
   /// Own block, an earlier row block, or a reduction of an earlier loop.
@@ -240,10 +240,10 @@ class Verifier {
       const Block& from = kernel_.blocks[b];
       if (!StoresInto(from, load.buffer)) continue;
       is_stored = true;
-      const Reach& reach = Current().reach;
-      const bool is_same = reach.first == from.reach.first && reach.end == from.reach.end;
-      const bool is_all = !from.has_reach() || from.reach.of_depth;
-      TRY(Require(is_all || (is_same && IsAlong(load.index, reach.of_depth)),
+      const ActiveRange& active_range = Current().active_range;
+      const bool is_same = active_range.first == from.active_range.first && active_range.end == from.active_range.end;
+      const bool is_all = !from.has_active_range() || from.active_range.of_depth;
+      TRY(Require(is_all || (is_same && IsAlong(load.index, active_range.of_depth)),
                   "a row buffer is read beyond what was stored"));
     }
     return Require(is_stored, "a row buffer is read before it is stored");

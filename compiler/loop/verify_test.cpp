@@ -64,7 +64,7 @@ TEST(LoopVerify, HoldsBlocksAgainstInstructions) {
   EXPECT_THAT(of_block([](Block& b) { b.insts.push_back(0); }), HasSubstr("instruction is listed twice"));
   EXPECT_THAT(of_block([](Block& b) { b.insts.pop_back(); }), HasSubstr("instructions outside all blocks"));
   EXPECT_THAT(of_block([](Block& b) { b.depths = {Dim(2)}; }), HasSubstr("a depth outside a contraction"));
-  EXPECT_THAT(of_block([](Block& b) { b.reach.first = 0; }), HasSubstr("a reach without an end"));
+  EXPECT_THAT(of_block([](Block& b) { b.active_range.first = 0; }), HasSubstr("an active range without an end"));
 }
 
 TEST(LoopVerify, HoldsInstructionsAgainstTheirKind) {
@@ -98,8 +98,9 @@ TEST(LoopVerify, HoldsContractionsAndReachesAgainstTheirForm) {
   EXPECT_THAT(of_block(1, [](Block& b) { b.into = 1; }),
               HasSubstr("a contraction into a row buffer that is not there"));
   EXPECT_THAT(of_block(1, [](Block& b) { b.insts.clear(); }), HasSubstr("a contraction of nothing"));
-  EXPECT_THAT(of_block(0, [](Block& b) { b.reach.end = 0; }), HasSubstr("a reach outside a loop"));
-  EXPECT_THAT(of_block(2, [](Block& b) { b.reach.of_depth = true; }), HasSubstr("a reach of k, which is not one"));
+  EXPECT_THAT(of_block(0, [](Block& b) { b.active_range.end = 0; }), HasSubstr("an active range outside a loop"));
+  EXPECT_THAT(of_block(2, [](Block& b) { b.active_range.of_depth = true; }),
+              HasSubstr("an active range of k, which is not one"));
 }
 
 }  // namespace

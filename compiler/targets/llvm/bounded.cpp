@@ -88,7 +88,8 @@ bool IsBelowRowMaximum(const loop::Kernel& kernel, Id id) {
   Comparison comparison(kernel);
   const loop::Block* here = comparison.LoopOf(id);
   const loop::Block* folded = comparison.LoopOf(maximum);
-  return here != nullptr && folded != nullptr && here->extent == folded->extent && here->reach == folded->reach &&
+  return here != nullptr && folded != nullptr && here->extent == folded->extent &&
+         here->active_range == folded->active_range &&
          comparison.IsSame(difference.args[0], kernel.insts[maximum].args[0]);
 }
 

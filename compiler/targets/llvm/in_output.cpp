@@ -37,7 +37,8 @@ class Search {
       for (const Id id : block.insts) {
         const Inst& inst = kernel_.insts[id];
         if (!IsOfBuffer(inst)) continue;
-        if (!block.is_loop || block.has_reach() || !(block.extent == kernel_.row_buffers[row_].extent)) return false;
+        if (!block.is_loop || block.has_active_range() || !(block.extent == kernel_.row_buffers[row_].extent))
+          return false;
         if (!IsAtJ(kernel_, inst) || !inst.index.gathered.empty() || !inst.index.coefs.back().is_one()) return false;
         if (inst.op == ScalarOp::kStore && !std::exchange(is_stored, true)) {
           first_ = b;

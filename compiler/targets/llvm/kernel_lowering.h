@@ -216,15 +216,15 @@ class KernelLowering {
   Result<std::vector<Value*>> SumsOfColumns(Contract& c, std::span<const Line> left, std::span<const Line> right,
                                             Value* first_k, Value* end_k);
   Status ContractInTurn(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
-  // lower_reach.cpp: the parts of loops that rows have a use for.
+  // lower_active_range.cpp: the parts of loops that rows have a use for.
   using Range = std::pair<Value*, Value*>;
-  Range Within(const loop::Reach& reach, Value* first, Value* end);
-  Range ReachOfRow(const loop::Reach& reach, Value* row);
+  Range Within(const loop::ActiveRange& active_range, Value* first, Value* end);
+  Range ActiveRangeOfRow(const loop::ActiveRange& active_range, Value* row);
   Range Joined(Range range, Range other);
   Range WholeSteps(int64_t step, Range range, Range limits);
-  Status FindReachOfTask(Contract& c, int64_t step);
-  void FindReachOfRows(Contract& c, Value* row, Range limits, int64_t step);
-  Status ZeroBeyondReach(const Contract& c);
+  Status FindActiveRangeOfTask(Contract& c, int64_t step);
+  void FindActiveRangeOfRows(Contract& c, Value* row, Range limits, int64_t step);
+  Status ZeroBeyondActiveRange(const Contract& c);
   // lower_window.cpp: contractions over windows of what rows read.
   void BeginWindows(Contract& c);
   Status PieceOfWindows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);

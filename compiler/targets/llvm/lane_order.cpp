@@ -18,7 +18,7 @@ using loop::ScalarOp;
 /// Whether all lanes of `block` are treated alike, but by scans, which know the order, and memory holds nothing of 32
 /// bits but row buffers. What is bool changes places by itself: bytes do so in one or two instructions.
 bool TreatsLanesAlike(const loop::Kernel& kernel, const loop::Block& block) {
-  if (!block.is_loop || block.is_contraction() || block.has_reach()) return false;
+  if (!block.is_loop || block.is_contraction() || block.has_active_range()) return false;
   const std::vector<bool> varying = loop::VaryingOverJ(kernel, block);
   const std::optional<Turn> turn = TurnOf(kernel, block);
   return std::ranges::all_of(block.insts, [&](Id id) {

@@ -55,14 +55,14 @@ Status KernelLowering::LowerLoop(const loop::Block& block, Value* first, Value* 
   lanes_ = schedule_.loops[number].lanes;
   unroll_ = schedule_.loops[number].unroll;
   vectors_.assign(unroll_, std::vector<Value*>(kernel_.insts.size()));
-  const bool is_const = block.extent.is_const() && first == nullptr && !block.has_reach();
+  const bool is_const = block.extent.is_const() && first == nullptr && !block.has_active_range();
   const int64_t count = is_const ? std::max<int64_t>(block.extent.const_value(), 0) : 0;
   const int64_t step = int64_t{lanes_} * unroll_;
   Accumulators accumulators = StartReductions(block);
   if (NeedsChains(block, step)) StartTotals(accumulators);
   if (first == nullptr) first = code_.I64(0);
   Value* extent = end != nullptr ? end : is_const ? code_.I64(count) : Evaluate(block.extent);
-  if (block.has_reach()) std::tie(first, extent) = Within(block.reach, first, extent);
+  if (block.has_active_range()) std::tie(first, extent) = Within(block.active_range, first, extent);
   if (is_const && count == 0) {
     MergeCopies(accumulators);
     for (const Accumulator& a : accumulators) FinishReduction(a);

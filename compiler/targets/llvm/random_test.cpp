@@ -59,7 +59,7 @@ class RandomKernel {
   Id AnyValue() { return values_[Pick(values_.size())]; }
 
   /// Sometimes, a part of a loop that rows differ in, beyond its ends at times.
-  loop::Reach RandomReach() {
+  loop::ActiveRange RandomActiveRange() {
     if (Pick(4) != 0) return {};
     maker_.Row();
     const auto bound = [&](int most) {
@@ -73,10 +73,10 @@ class RandomKernel {
 
   void MakeBlock() {
     const bool is_loop = Pick(4) != 0;
-    const loop::Reach reach = is_loop ? RandomReach() : loop::Reach{};
+    const loop::ActiveRange active_range = is_loop ? RandomActiveRange() : loop::ActiveRange{};
     const int64_t extents[] = {1, 5, 8, 16, 24, 33, kExtentMax};
     is_loop ? maker_.Loop(Pick(2) ? Dim::Symbol(0) : Dim(extents[Pick(7)])) : maker_.Row();
-    maker_.kernel.blocks.back().reach = reach;
+    maker_.kernel.blocks.back().active_range = active_range;
     values_ = row_values_;
     values_.push_back(maker_.Const(DType::kF32, Pick(9) - 4, 0));
     const auto strip = [&](loop::Index index) {

@@ -92,7 +92,7 @@ bool FoldsColumns(const loop::Kernel& kernel) {
   int preference = 0;
   for (const loop::Block& block : kernel.blocks) {
     if (!block.is_loop) continue;
-    if (block.has_reach()) return false;  // Another one for each row.
+    if (block.has_active_range()) return false;  // Another one for each row.
     if (is_narrow && !(block.extent.is_const() && block.extent.const_value() < kFoldedMin)) return false;
     for (const Id id : block.insts) {
       const Inst& inst = kernel.insts[id];

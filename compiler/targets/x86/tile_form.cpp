@@ -125,7 +125,7 @@ std::optional<TileForm> TileFormOf(const loop::Kernel& kernel, const loop::Block
                                    const loop::Contraction& contraction, const VectorUnit& unit) {
   const bool is_integer = contraction.sum == DType::kI32;
   if (is_integer ? !unit.tiles_i8 : !unit.tiles_bf16 || contraction.sum != DType::kF32) return std::nullopt;
-  if (contraction.left.is_guarded || (block.has_reach() && block.reach.of_depth)) return std::nullopt;
+  if (contraction.left.is_guarded || (block.has_active_range() && block.active_range.of_depth)) return std::nullopt;
   TileForm form;
   const size_t rows = kernel.rows.size();
   const auto lane = loop::DepthOfLanes(kernel, contraction);

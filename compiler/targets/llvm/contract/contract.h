@@ -46,10 +46,11 @@ struct KernelLowering::Contract {
   Value* scales = nullptr;  ///< behind the panel: of its columns, for each k that is not along the lanes
   Factors left = {}, right = {};
   std::vector<Value*> ks = {};  ///< each k as it is now; null: 0
-  // Of a block with a reach: what some row of the task needs of j or k, and what some row of the register tile does.
+  // Of a block with an active range: what some row of the task needs of j or k, and what some row of the register tile
+  // does.
   std::pair<Value*, Value*> of_task = {}, of_rows = {};
-  bool bounds_columns() const { return block.has_reach() && !block.reach.of_depth; }
-  bool bounds_depth() const { return block.has_reach() && block.reach.of_depth; }
+  bool bounds_columns() const { return block.has_active_range() && !block.active_range.of_depth; }
+  bool bounds_depth() const { return block.has_active_range() && block.active_range.of_depth; }
   Value* piece = nullptr;  ///< the panel of the piece at hand, by windows
   Value* is_new = nullptr;  ///< whether its columns are turned over now; null: always
 };

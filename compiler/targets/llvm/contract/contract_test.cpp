@@ -398,7 +398,8 @@ std::string ReachingAttention(std::string_view first, std::string_view end, bool
                      along_columns ? "(s1)*j + k" : "j + (s2)*k");
 }
 
-// What lies beyond a row's reach is not read, though rows are computed together: the interpreter finds NaN there.
+// What lies beyond a row's active range is not read, though rows are computed together: the interpreter finds NaN
+// there.
 TEST(Contraction, RunsOverTheReachOfItsRows) {
   constexpr std::pair<std::string_view, std::string_view> kReaches[] = {
       {"0", "i1 + 1"}, {"i1 + (-9)", "i1 + 1"}, {"3*i1 + (-70)", "2*i1 + 3"},

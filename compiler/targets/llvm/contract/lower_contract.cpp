@@ -173,8 +173,8 @@ std::vector<Id> KernelLowering::ScalarsFromOutside(std::span<const loop::Block> 
     if (id != loop::kNone && !own[id] && std::ranges::find(found, id) == found.end()) found.push_back(id);
   };
   for (const loop::Block& block : blocks) {
-    use(block.reach.first);
-    use(block.reach.end);
+    use(block.active_range.first);
+    use(block.active_range.end);
     for (const Id id : block.insts) {
       for (const Id arg : At(id).args) use(arg);
       use(At(id).predicate);
@@ -228,7 +228,7 @@ Status KernelLowering::LowerRowsOfTask(std::span<const loop::Block> blocks, std:
 
 Status KernelLowering::LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile) {
   // What rows reach of it is worked out between the blocks around it, and no other kernel has the same.
-  if (block.has_reach()) return LowerWays(block, tile);
+  if (block.has_active_range()) return LowerWays(block, tile);
   Region region{code_.NewBlock("contract"), nullptr};
   code_.CreateBr(region.first);
   code_.SetInsertPoint(region.first);
@@ -334,13 +334,13 @@ Status KernelLowering::LowerOneWay(Contract c) {
   Accumulators none;
   const int64_t columns = tile.lanes == Lanes::kDepth ? tile.columns : int64_t{tile.columns} * c.lanes;
   Value* first_column = first_column_;
-  if (block.has_reach()) {
+  if (block.has_active_range()) {
     // Pieces of k that every way of reading takes in whole vectors, but for the last.
     constexpr int64_t kWholePieces = 64;
-    TRY(FindReachOfTask(c, c.bounds_depth() ? kWholePieces : columns));
+    TRY(FindActiveRangeOfTask(c, c.bounds_depth() ? kWholePieces : columns));
     if (c.bounds_columns()) std::tie(first_column, end_column) = c.of_task;
   }
-  const bool may_be_narrow = tile.lanes == Lanes::kColumns && !c.is_turned && !block.has_reach() &&
+  const bool may_be_narrow = tile.lanes == Lanes::kColumns && !c.is_turned && !block.has_active_range() &&
                              tile.columns % 2 == 0 && tile.rows > 1 && !block.extent.is_const();
   std::optional<Contract> narrow;
   if (may_be_narrow) {
@@ -361,7 +361,7 @@ Status KernelLowering::LowerOneWay(Contract c) {
       }
       const std::function<Status(Value*, Accumulators&)> tile_at = [&](Value* row, Accumulators&) {
         if (tile.in_turn == 0 && !has_windows) FetchNextColumns(c, row, column, first_k, columns);
-        if (c.bounds_depth()) FindReachOfRows(c, row, {first_k, end_k}, c.step);
+        if (c.bounds_depth()) FindActiveRangeOfRows(c, row, {first_k, end_k}, c.step);
         if (has_windows) return ContractWindows(c, row, column, first_k, end_k);
         if (c.tiles) return ContractTiles(c, row, column, first_k, end_k);
         if (c.is_turned) return ContractTurned(c, row, column, first_k, end_k);
@@ -370,7 +370,7 @@ Status KernelLowering::LowerOneWay(Contract c) {
                                            : ContractAlongColumns(c, row, column, end_column, first_k, end_k);
       };
       const auto tile_where_needed = [&](Value* row, Accumulators&) {
-        FindReachOfRows(c, row, c.of_task, columns);
+        FindActiveRangeOfRows(c, row, c.of_task, columns);
         Value* is_needed = code_.CreateAnd(code_.CreateICmpSGE(column, c.of_rows.first),
                                            code_.CreateICmpSLT(column, c.of_rows.second));
         // One round at most, which a loop says as well as a branch.

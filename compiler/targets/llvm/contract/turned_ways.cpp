@@ -66,7 +66,7 @@ bool DecodesRows(const loop::Kernel& kernel, const loop::Block& block, const loo
     const guards::Dim& coef = kernel.insts[load].index.coefs[kernel.rows.size() + 1 + lanes];
     return coef.is_one() || coef.is_zero();
   };
-  return !block.has_reach() && form.left.indices.empty() && std::ranges::all_of(form.left.loads, lies_along);
+  return !block.has_active_range() && form.left.indices.empty() && std::ranges::all_of(form.left.loads, lies_along);
 }
 
 int64_t PlainRowsMin(const loop::ContractionSchedule::Turned& turned) {

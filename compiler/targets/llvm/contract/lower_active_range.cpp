@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reaches: a row needs a part of a loop only. Loops of one row run over just that. Contractions compute rows together,
-// and what any of them needs: beyond its own reach, a row's columns hold what nobody reads, and its factors are made
-// zero.
+// Active ranges: a row needs a part of a loop only. Loops of one row run over just that. Contractions compute rows
+// together, and what any of them needs: beyond its own active range, a row's columns hold what nobody reads, and its
+// factors are made zero.
 #include "compiler/targets/llvm/contract/contract.h"
 
 namespace ingot::compiler::x86 {
@@ -10,19 +10,19 @@ namespace ingot::compiler::x86 {
 using llvm::Value;
 using loop::Id;
 
-/// [first, end) cut down to the reach of the row at hand.
-KernelLowering::Range KernelLowering::Within(const loop::Reach& reach, Value* first, Value* end) {
+/// [first, end) cut down to the active range of the row at hand.
+KernelLowering::Range KernelLowering::Within(const loop::ActiveRange& active_range, Value* first, Value* end) {
   using namespace llvm::Intrinsic;
-  if (reach.first != loop::kNone) first = code_.Binary(smax, first, scalars_[reach.first]);
-  return {first, code_.Binary(smin, end, scalars_[reach.end])};
+  if (active_range.first != loop::kNone) first = code_.Binary(smax, first, scalars_[active_range.first]);
+  return {first, code_.Binary(smin, end, scalars_[active_range.end])};
 }
 
-/// The reach of a row of the task.
-KernelLowering::Range KernelLowering::ReachOfRow(const loop::Reach& reach, Value* row) {
+/// The active range of a row of the task.
+KernelLowering::Range KernelLowering::ActiveRangeOfRow(const loop::ActiveRange& active_range, Value* row) {
   const auto load = [&](Id id) -> Value* {
     return id == loop::kNone ? code_.I64(0) : code_.CreateLoad(code_.getInt64Ty(), ScalarSlot(id, row));
   };
-  return {load(reach.first), load(reach.end)};
+  return {load(active_range.first), load(active_range.end)};
 }
 
 /// `range` and what `other` needs besides, which is nothing where it ends before it begins.
@@ -45,32 +45,32 @@ KernelLowering::Range KernelLowering::WholeSteps(int64_t step, Range range, Rang
   return {first, code_.Binary(smax, first, end)};
 }
 
-/// Sets what the task needs, in whole steps. Factors beyond the reach of their row become zero.
-Status KernelLowering::FindReachOfTask(Contract& c, int64_t step) {
-  const loop::Reach& reach = c.block.reach;
-  Value* most = Evaluate(reach.of_depth ? c.block.depths[0] : c.block.extent);
+/// Sets what the task needs, in whole steps. Factors beyond the active range of their row become zero.
+Status KernelLowering::FindActiveRangeOfTask(Contract& c, int64_t step) {
+  const loop::ActiveRange& active_range = c.block.active_range;
+  Value* most = Evaluate(active_range.of_depth ? c.block.depths[0] : c.block.extent);
   Accumulators needed(1);
   needed[0].parts = {most, code_.I64(0)};
   const auto add = [&](Value* row, Accumulators& running) -> Status {
     std::vector<Value*>& parts = running[0].parts;
-    const Range range = Joined({parts[0], parts[1]}, ReachOfRow(reach, row));
+    const Range range = Joined({parts[0], parts[1]}, ActiveRangeOfRow(active_range, row));
     parts = {range.first, range.second};
     return {};
   };
   TRY(CountUp(first_row_, end_row_, 1, needed, add, /*at_least_once=*/true));
   c.of_task = WholeSteps(step, {needed[0].parts[0], needed[0].parts[1]}, {code_.I64(0), most});
-  return reach.of_depth ? ZeroBeyondReach(c) : Status();
+  return active_range.of_depth ? ZeroBeyondActiveRange(c) : Status();
 }
 
 /// Sets what the register tile at `row` needs of `limits`, in whole steps.
-void KernelLowering::FindReachOfRows(Contract& c, Value* row, Range limits, int64_t step) {
+void KernelLowering::FindActiveRangeOfRows(Contract& c, Value* row, Range limits, int64_t step) {
   const std::vector<Value*> rows = Neighbours(row, end_row_, c.tile.rows);
   Range range = {limits.second, limits.first};
-  for (Value* at : rows) range = Joined(range, ReachOfRow(c.block.reach, at));
+  for (Value* at : rows) range = Joined(range, ActiveRangeOfRow(c.block.active_range, at));
   c.of_rows = WholeSteps(step, range, limits);
 }
 
-Status KernelLowering::ZeroBeyondReach(const Contract& c) {
+Status KernelLowering::ZeroBeyondActiveRange(const Contract& c) {
   using namespace llvm::Intrinsic;
   const loop::Inst& factor = At(c.form.left.loads[0]);
   llvm::Type* element = code_.MemoryTypeOf(factor.dtype);
@@ -97,7 +97,7 @@ Status KernelLowering::ZeroBeyondReach(const Contract& c) {
     const auto inside = [&](Value* at) {
       return code_.Binary(smin, code_.Binary(smax, at, c.of_task.first), c.of_task.second);
     };
-    const Range own = ReachOfRow(c.block.reach, row);
+    const Range own = ActiveRangeOfRow(c.block.active_range, row);
     Value* first = inside(own.first);
     TRY(clear(c.of_task.first, first));
     return clear(code_.Binary(smax, first, inside(own.second)), c.of_task.second);
