@@ -145,7 +145,7 @@ class Trial {
     for (const int64_t task : std::set<int64_t>{0, tasks - 1}) {
       const loop::Window window = loop::WindowOf(kernel_, object_.schedule, symbols_, task);
       for (const int64_t row : std::set<int64_t>{window.row_begin, window.row_end - 1}) AddSample(row, window.columns);
-      tasks_.push_back({task, std::min(tasks, task + object_.schedule.tasks_at_once)});
+      tasks_.push_back({task, std::min(tasks, task + object_.schedule.tasks_per_batch)});
     }
   }
   void AddSample(int64_t row, loop::Columns columns) {

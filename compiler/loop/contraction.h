@@ -38,7 +38,7 @@ bool RightDependsOnRow(const Kernel& kernel, const Contraction& contraction, siz
 /// Whether vectors can run along j: what the right operand reads lies side by side along it, or does not depend on it.
 bool RunsAlongColumns(const Kernel& kernel, const Contraction& contraction);
 
-/// Whether the columns of the right operand can be turned over while several k run: both operands are loads of f32, and
+/// Whether the columns of the right operand can be packed while several k run: both operands are loads of f32, and
 /// the right one lies side by side along a k.
 bool IsWindow(const Kernel& kernel, const Contraction& contraction);
 

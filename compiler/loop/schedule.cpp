@@ -17,27 +17,29 @@ std::string Print(const Schedule& schedule) {
   const auto all_or = [](int64_t count) { return count == 0 ? std::string("all") : std::to_string(count); };
   if (schedule.is_tiled()) {
     const std::string over = schedule.row_dims == 1 ? "" : fmt::format(" over {} dims", schedule.row_dims);
-    const std::string at_once = schedule.tasks_at_once == 1 ? "" : fmt::format(", {} at once", schedule.tasks_at_once);
+    const std::string at_once =
+        schedule.tasks_per_batch == 1 ? "" : fmt::format(", {} at once", schedule.tasks_per_batch);
     add(fmt::format("tile i {}{}, j {}{}", schedule.row_tile, over, all_or(schedule.column_tile), at_once));
   }
   for (size_t i = 0; i < schedule.contractions.size(); ++i) {
     const ContractionSchedule& one = schedule.contractions[i];
     std::string lanes = one.lanes == ContractionSchedule::Lanes::kDepth ? "k" : "j";
-    if (one.lane_depth != 0 && one.turned.from != 1) lanes += std::to_string(one.lane_depth);
+    if (one.lane_depth != 0 && one.packing.from != 1) lanes += std::to_string(one.lane_depth);
     for (unsigned k = 0; one.unrolled >> k != 0; ++k) {
       if (one.unrolls(k)) lanes += fmt::format(", k{} unrolled", k);
     }
     add(fmt::format("contract {}: lanes {}, registers {}x{}, depth {}", i, lanes, one.rows, one.columns,
                     all_or(one.depth)));
-    if (one.in_turn != 0)
-      text += fmt::format(", {}columns in turn", one.in_turn == 1 ? "" : fmt::format("{} ", one.in_turn));
-    const ContractionSchedule::Turned& turned = one.turned;
-    if (turned.from == 0) continue;
-    text += fmt::format(", from {} rows turned over with {}registers {}x{}, depth {}", turned.from,
-                        turned.by_tiles ? "tile " : "", turned.rows, turned.columns, all_or(turned.depth));
-    if (turned.gathers) text += ", rows gathered";
-    if (one.lane_depth != 0 && !turned.gathers) text += fmt::format(" of k{}", one.lane_depth);
-    if (turned.decodes_rows) text += ", rows decoded first";
+    if (one.streamed_columns != 0)
+      text +=
+          fmt::format(", {}columns in turn", one.streamed_columns == 1 ? "" : fmt::format("{} ", one.streamed_columns));
+    const ContractionSchedule::Packing& packing = one.packing;
+    if (packing.from == 0) continue;
+    text += fmt::format(", from {} rows turned over with {}registers {}x{}, depth {}", packing.from,
+                        packing.by_tiles ? "tile " : "", packing.rows, packing.columns, all_or(packing.depth));
+    if (packing.gathers) text += ", rows gathered";
+    if (one.lane_depth != 0 && !packing.gathers) text += fmt::format(" of k{}", one.lane_depth);
+    if (packing.packs_a) text += ", rows decoded first";
   }
   if (!schedule.transposed.empty()) add(fmt::format("transposed %{}", fmt::join(schedule.transposed, ", %")));
   if (schedule.row_lanes != 0) add(fmt::format("lanes i {}", schedule.row_lanes));
@@ -61,8 +63,8 @@ Status Check(const Kernel& kernel, const Schedule& schedule) {
   }
   if (schedule.row_lanes != 0 && (schedule.is_tiled() || kernel.rows.empty())) return refuse("no rows side by side");
   if (schedule.row_tile < 1 || schedule.column_tile < 0) return refuse("tiles of nothing");
-  if (schedule.tasks_at_once < 1) return refuse("no task at once");
-  if (schedule.tasks_at_once != 1 && (contractions == 0 || kernel.rows.empty()))
+  if (schedule.tasks_per_batch < 1) return refuse("no task at once");
+  if (schedule.tasks_per_batch != 1 && (contractions == 0 || kernel.rows.empty()))
     return refuse("nothing that tasks share");
   if (!schedule.is_tiled() && (schedule.row_tile != 1 || schedule.column_tile != 0)) return refuse("tasks are rows");
   if (schedule.row_dims != 1) {
@@ -86,13 +88,14 @@ Status Check(const Kernel& kernel, const Schedule& schedule) {
       if (one.lanes == ContractionSchedule::Lanes::kDepth && k == one.lane_depth) return refuse("unrolls its lanes");
     }
     if (one.rows == 0 || one.columns == 0 || one.depth < 0) return refuse("registers of nothing");
-    if (one.in_turn != 0 && (one.lanes != ContractionSchedule::Lanes::kDepth || one.columns % one.in_turn != 0)) {
+    if (one.streamed_columns != 0 &&
+        (one.lanes != ContractionSchedule::Lanes::kDepth || one.columns % one.streamed_columns != 0)) {
       return refuse("columns that have no turn");
     }
-    if (one.turned.rows == 0 || one.turned.columns == 0 || one.turned.depth < 0) return refuse("squares of nothing");
+    if (one.packing.rows == 0 || one.packing.columns == 0 || one.packing.depth < 0) return refuse("squares of nothing");
     const auto form = ContractionOf(kernel, block);
     const bool is_guarded = form && form->left.is_guarded;
-    if (is_guarded && one.turned.from != 1) return refuse("reads under a condition by a way that knows none");
+    if (is_guarded && one.packing.from != 1) return refuse("reads under a condition by a way that knows none");
     for (size_t k = 2; form && k <= schedule.row_dims; ++k) {
       if (RightDependsOnRow(kernel, *form, kernel.rows.size() - k)) return refuse("rows of a tile share no columns");
     }

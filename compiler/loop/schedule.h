@@ -34,21 +34,22 @@ struct ContractionSchedule {
   /// One bit for each k whose few steps are taken side by side, on what was read once. The others are loops, the one
   /// along the lanes innermost.
   unsigned unrolled = 0;
-  unsigned in_turn = 0;     ///< kDepth: so many columns are read to their end before the next are; 0: the tile's are
+  unsigned streamed_columns =
+      0;     ///< kDepth: so many columns are read to their end before the next are; 0: the tile's are
   bool unrolls(size_t depth) const { return (unrolled >> depth & 1U) != 0; }
 
   /// The way of many rows: columns of the right operand are decoded into a dense panel, those of a register tile at a
-  /// time, turned over where they lie along k, and vectors run along j.
-  struct Turned {
+  /// time, packed where they lie along k, and vectors run along j.
+  struct Packing {
     int64_t from = 0;  ///< TiledRows of a kernel that goes this way, at least; 0 = none does
     unsigned rows = 1, columns = 1;  ///< of a register tile, in elements and in vectors
     bool by_tiles = false;  ///< those are in registers that hold a tile each, and are multiplied as such
-    int64_t depth = 0;  ///< steps of the k along the lanes that are turned over at a time; 0 = all
+    int64_t depth = 0;  ///< steps of the k along the lanes that are packed at a time; 0 = all
     bool gathers = false;  ///< windows: what a register tile of rows reads is laid side by side first
-    bool decodes_rows = false;  ///< so are all rows of a task, for each piece of k: their elements take steps to decode
-    bool operator==(const Turned&) const = default;
+    bool packs_a = false;  ///< so are all rows of a task, for each piece of k: their elements take steps to decode
+    bool operator==(const Packing&) const = default;
   };
-  Turned turned;
+  Packing packing;
   bool operator==(const ContractionSchedule&) const = default;
 };
 
@@ -60,13 +61,13 @@ struct Schedule {
   size_t row_dims = 1;  ///< how many of the last row dims those points are counted over
   /// So many tasks at most that are neighbours along the rows are computed at once, by a thread that has them all: what
   /// they share is made for all of them, and each thread still has as many tasks as there are.
-  int64_t tasks_at_once = 1;
+  int64_t tasks_per_batch = 1;
   int64_t column_tile = 0;  ///< values of j that one task computes; 0 = all
   std::vector<ContractionSchedule> contractions;  ///< one for each, in the order of the blocks
   std::vector<Id> transposed;  ///< accesses that MayTranspose; a task moves their elements by squares
 
   /// Rows, at most, that are computed at once.
-  int64_t rows_at_once() const { return row_tile * tasks_at_once; }
+  int64_t rows_per_batch() const { return row_tile * tasks_per_batch; }
   /// Whether tasks are tiles of rows and columns, as in kernels with contractions; otherwise they are rows.
   bool is_tiled() const { return !contractions.empty() || !transposed.empty(); }
   bool operator==(const Schedule&) const = default;

@@ -53,8 +53,8 @@ TEST(Schedule, Prints) {
   EXPECT_EQ(Print(Tiled(1, 0)),
             "tile i 1, j all; contract 0: lanes k, registers 4x6, depth 1024; loop 0: lanes j 16, unroll 2");
   Schedule at_once = Tiled(64, 48);
-  at_once.tasks_at_once = 9;
-  at_once.contractions[0].turned = {64, 4, 4, false, 128, false, true};
+  at_once.tasks_per_batch = 9;
+  at_once.contractions[0].packing = {64, 4, 4, false, 128, false, true};
   EXPECT_EQ(Print(at_once),
             "tile i 64, j 48, 9 at once; contract 0: lanes k, registers 4x6, depth 1024, from 64 rows turned over with "
             "registers 4x4, depth 128, rows decoded first; loop 0: lanes j 16, unroll 2");
@@ -64,7 +64,7 @@ TEST(Schedule, Prints) {
   by_columns.contractions[0].lane_depth = 1;
   EXPECT_THAT(Print(by_columns), HasSubstr("contract 0: lanes j1, registers"));
   // All rows go the other way, so it is that one's.
-  by_columns.contractions[0].turned.from = 1;
+  by_columns.contractions[0].packing.from = 1;
   EXPECT_THAT(Print(by_columns), HasSubstr("contract 0: lanes j, registers"));
   EXPECT_THAT(Print(by_columns), HasSubstr("depth all of k1"));
   Schedule rows;
@@ -81,7 +81,7 @@ TEST(Schedule, TextTellsSchedulesApart) {
                                                     [](Schedule& s) { s.loops[0].unroll = 1; },
                                                     [](Schedule& s) { s.row_tile = 1; },
                                                     [](Schedule& s) { s.row_dims = 2; },
-                                                    [](Schedule& s) { s.tasks_at_once = 2; },
+                                                    [](Schedule& s) { s.tasks_per_batch = 2; },
                                                     [](Schedule& s) { s.column_tile = 0; },
                                                     [](Schedule& s) { s.transposed = {3}; },
                                                     [](Schedule& s) { s.contractions[0].lanes = Lanes::kColumns; },
@@ -91,20 +91,20 @@ TEST(Schedule, TextTellsSchedulesApart) {
                                                     [](Schedule& s) { s.contractions[0].lane_depth = 1; },
                                                     [](Schedule& s) { s.contractions[0].unrolled = 1; },
                                                     [](Schedule& s) { s.contractions[0].unrolled = 6; },
-                                                    [](Schedule& s) { s.contractions[0].in_turn = 1; },
-                                                    [](Schedule& s) { s.contractions[0].in_turn = 2; },
-                                                    [](Schedule& s) { s.contractions[0].turned.from = 0; },
-                                                    [](Schedule& s) { s.contractions[0].turned.from = 1; },
-                                                    [](Schedule& s) { s.contractions[0].turned.rows = 4; },
-                                                    [](Schedule& s) { s.contractions[0].turned.columns = 4; },
-                                                    [](Schedule& s) { s.contractions[0].turned.by_tiles = true; },
-                                                    [](Schedule& s) { s.contractions[0].turned.depth = 1; },
-                                                    [](Schedule& s) { s.contractions[0].turned.gathers = true; },
-                                                    [](Schedule& s) { s.contractions[0].turned.decodes_rows = true; }};
+                                                    [](Schedule& s) { s.contractions[0].streamed_columns = 1; },
+                                                    [](Schedule& s) { s.contractions[0].streamed_columns = 2; },
+                                                    [](Schedule& s) { s.contractions[0].packing.from = 0; },
+                                                    [](Schedule& s) { s.contractions[0].packing.from = 1; },
+                                                    [](Schedule& s) { s.contractions[0].packing.rows = 4; },
+                                                    [](Schedule& s) { s.contractions[0].packing.columns = 4; },
+                                                    [](Schedule& s) { s.contractions[0].packing.by_tiles = true; },
+                                                    [](Schedule& s) { s.contractions[0].packing.depth = 1; },
+                                                    [](Schedule& s) { s.contractions[0].packing.gathers = true; },
+                                                    [](Schedule& s) { s.contractions[0].packing.packs_a = true; }};
   std::map<std::string, size_t> texts;
   for (size_t i = 0; i < std::size(changes); ++i) {
     Schedule schedule = Tiled(64, 48);
-    schedule.contractions[0].turned.from = 64;
+    schedule.contractions[0].packing.from = 64;
     changes[i](schedule);
     const auto [other, is_new] = texts.emplace(Print(schedule), i);
     EXPECT_TRUE(is_new) << "changes " << i << " and " << other->second << ": " << other->first;
@@ -166,15 +166,15 @@ TEST(Schedule, IsHeldAgainstItsKernel) {
   refused(schedule, "registers of nothing");
   schedule = Tiled(64, 48);
   schedule.contractions[0].columns = 8;
-  schedule.contractions[0].in_turn = 1;
+  schedule.contractions[0].streamed_columns = 1;
   EXPECT_TRUE(Check(kernel, schedule));
   EXPECT_THAT(Print(schedule), HasSubstr(", columns in turn"));
-  schedule.contractions[0].in_turn = 2;
+  schedule.contractions[0].streamed_columns = 2;
   EXPECT_TRUE(Check(kernel, schedule));
   EXPECT_THAT(Print(schedule), HasSubstr(", 2 columns in turn"));
-  schedule.contractions[0].in_turn = 3;
+  schedule.contractions[0].streamed_columns = 3;
   refused(schedule, "columns that have no turn");
-  schedule.contractions[0].in_turn = 1;
+  schedule.contractions[0].streamed_columns = 1;
   schedule.contractions[0].lanes = ContractionSchedule::Lanes::kColumns;
   refused(schedule, "columns that have no turn");
   schedule = Tiled(64, 48);
@@ -195,8 +195,8 @@ std::string SaidOfTiles(const std::function<void(Schedule&)>& change, std::strin
 
 TEST(Schedule, HasOnlyTilesThatItsKernelHas) {
   EXPECT_THAT(SaidOfTiles([](Schedule& s) { s.column_tile = -1; }), HasSubstr("tiles of nothing"));
-  EXPECT_THAT(SaidOfTiles([](Schedule& s) { s.tasks_at_once = 0; }), HasSubstr("no task at once"));
-  EXPECT_EQ(SaidOfTiles([](Schedule& s) { s.tasks_at_once = 2; }), "nothing");
+  EXPECT_THAT(SaidOfTiles([](Schedule& s) { s.tasks_per_batch = 0; }), HasSubstr("no task at once"));
+  EXPECT_EQ(SaidOfTiles([](Schedule& s) { s.tasks_per_batch = 2; }), "nothing");
   for (const size_t dims : {0, 3}) {
     EXPECT_THAT(SaidOfTiles([&](Schedule& s) { s.row_dims = dims; }), HasSubstr("tiles over dims that are not there"));
   }
@@ -232,9 +232,9 @@ TEST(Schedule, OfPlainLoopsHasNoTiles) {
   Schedule schedule;
   schedule.loops = {{16, 1}};
   EXPECT_EQ(SaidOf(kPlain, schedule), "nothing");
-  schedule.tasks_at_once = 2;
+  schedule.tasks_per_batch = 2;
   EXPECT_THAT(SaidOf(kPlain, schedule), HasSubstr("nothing that tasks share"));
-  schedule.tasks_at_once = 1;
+  schedule.tasks_per_batch = 1;
   schedule.row_tile = 2;
   EXPECT_THAT(SaidOf(kPlain, schedule), HasSubstr("tasks are rows"));
   schedule.row_tile = 4;
@@ -278,9 +278,9 @@ TEST(Schedule, OfContractionsUnrollsWhatTheyHave) {
               HasSubstr("unrolls its lanes"));
   EXPECT_THAT(said([](auto& one) { one.columns = 0; }), HasSubstr("registers of nothing"));
   EXPECT_THAT(said([](auto& one) { one.depth = -1; }), HasSubstr("registers of nothing"));
-  EXPECT_THAT(said([](auto& one) { one.turned.rows = 0; }), HasSubstr("squares of nothing"));
-  EXPECT_THAT(said([](auto& one) { one.turned.columns = 0; }), HasSubstr("squares of nothing"));
-  EXPECT_THAT(said([](auto& one) { one.turned.depth = -1; }), HasSubstr("squares of nothing"));
+  EXPECT_THAT(said([](auto& one) { one.packing.rows = 0; }), HasSubstr("squares of nothing"));
+  EXPECT_THAT(said([](auto& one) { one.packing.columns = 0; }), HasSubstr("squares of nothing"));
+  EXPECT_THAT(said([](auto& one) { one.packing.depth = -1; }), HasSubstr("squares of nothing"));
   std::string guarded(kProduct);
   const size_t begin = guarded.find("    %0 = load");
   guarded.replace(begin, std::string::npos, R"(    %0 = index [i1] : i64
@@ -296,9 +296,9 @@ TEST(Schedule, OfContractionsUnrollsWhatTheyHave) {
   }
 }
 )");
-  EXPECT_EQ(said([](auto& one) { one.turned.from = 1; }, guarded), "nothing");
-  EXPECT_EQ(said([](auto& one) { one.turned.from = 64; }), "nothing");
-  EXPECT_THAT(said([](auto& one) { one.turned.from = 64; }, guarded),
+  EXPECT_EQ(said([](auto& one) { one.packing.from = 1; }, guarded), "nothing");
+  EXPECT_EQ(said([](auto& one) { one.packing.from = 64; }), "nothing");
+  EXPECT_THAT(said([](auto& one) { one.packing.from = 64; }, guarded),
               HasSubstr("reads under a condition by a way that knows none"));
 }
 

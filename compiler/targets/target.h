@@ -12,7 +12,7 @@
 #include "compiler/loop/kernel.h"
 #include "compiler/loop/schedule.h"
 #include "compiler/targets/launch_shape.h"
-#include "compiler/targets/shared_code.h"
+#include "compiler/targets/outlined_code.h"
 #include "compiler/targets/target_spec.h"
 #include "kernels/abi.h"
 
@@ -25,7 +25,7 @@ struct Object {
   loop::Schedule schedule;            ///< what the code was made of, beside the kernel
   LaunchShape launch;
   std::vector<std::string> features;  ///< of the machine, beyond its level
-  std::vector<std::shared_ptr<const SharedCode>> calls = {};
+  std::vector<std::shared_ptr<const OutlinedCode>> calls = {};
 };
 
 /// Objects in this process, where they can be called: for the proof and for timing. Several threads may run what one

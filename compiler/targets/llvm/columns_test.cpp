@@ -34,7 +34,7 @@ struct Columns {
 };
 
 void ExpectColumns(const loop::Kernel& kernel, bool specials) {
-  ASSERT_TRUE(x86::FoldsColumns(kernel)) << loop::Print(kernel);
+  ASSERT_TRUE(x86::ReducesColumns(kernel)) << loop::Print(kernel);
   const TestKernel test(kernel);
   for (const int64_t rows : kRows) {
     for (const int64_t extent : kColumnExtents) {
@@ -139,7 +139,7 @@ TEST(Columns, OfRowsThatAreGathered) {
   ExpectColumns(*kernel, false);
   const auto apart = loop::Parse(Gathered("(s0*s1)*i0 + (s1)*i1 + j"));
   ASSERT_TRUE(apart) << apart.error().ToText();
-  EXPECT_FALSE(x86::FoldsColumns(*apart)) << "each row has its own";
+  EXPECT_FALSE(x86::ReducesColumns(*apart)) << "each row has its own";
 }
 
 TEST(Columns, WithTwoRowBuffers) {
@@ -220,7 +220,7 @@ TEST(Columns, AreNotTakenWhereTheInnermostDimIsFolded) {
   const Id sum = maker.Op(ScalarOp::kReduceSum, DType::kF32, {maker.Load(in, KernelMaker::At({n, 1}))});
   maker.Row();
   maker.Store(out, KernelMaker::At({1, 0}), sum);
-  EXPECT_FALSE(x86::FoldsColumns(maker.kernel));
+  EXPECT_FALSE(x86::ReducesColumns(maker.kernel));
 }
 
 /// A fold over columns with `rows` neighbouring rows, each of `extent` elements.
@@ -238,11 +238,11 @@ loop::Kernel FoldOf(ScalarOp op, int64_t rows, int64_t extent) {
 }
 
 TEST(Columns, OfFewRowsAreTakenWhereTheFoldIsShort) {
-  EXPECT_FALSE(x86::FoldsColumns(FoldOf(ScalarOp::kReduceSum, 1, 2)));
-  EXPECT_TRUE(x86::FoldsColumns(FoldOf(ScalarOp::kReduceSum, 2, 2)));
-  EXPECT_TRUE(x86::FoldsColumns(FoldOf(ScalarOp::kReduceSum, 3, 15)));
-  EXPECT_FALSE(x86::FoldsColumns(FoldOf(ScalarOp::kReduceSum, 3, 16)));
-  EXPECT_TRUE(x86::FoldsColumns(FoldOf(ScalarOp::kReduceSum, 4, 16)));
+  EXPECT_FALSE(x86::ReducesColumns(FoldOf(ScalarOp::kReduceSum, 1, 2)));
+  EXPECT_TRUE(x86::ReducesColumns(FoldOf(ScalarOp::kReduceSum, 2, 2)));
+  EXPECT_TRUE(x86::ReducesColumns(FoldOf(ScalarOp::kReduceSum, 3, 15)));
+  EXPECT_FALSE(x86::ReducesColumns(FoldOf(ScalarOp::kReduceSum, 3, 16)));
+  EXPECT_TRUE(x86::ReducesColumns(FoldOf(ScalarOp::kReduceSum, 4, 16)));
 }
 
 TEST(Columns, OfKnownSizesAgreeWithTheInterpreter) {

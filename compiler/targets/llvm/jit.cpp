@@ -50,7 +50,7 @@ Status Jit::Add(const Object& object) {
     }
     return {};
   };
-  for (const std::shared_ptr<const SharedCode>& code : object.calls) {
+  for (const std::shared_ptr<const OutlinedCode>& code : object.calls) {
     TRY_ASSIGN(const Bytes bytes, code->bytes());
     const std::lock_guard held(lock_);
     if (shared_.insert(code->symbol()).second) TRY(add(code->symbol(), bytes));

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "compiler/targets/llvm/builder.h"
+#include "compiler/targets/llvm/index_split.h"
 #include "compiler/targets/llvm/lower_kernel.h"
 #include "compiler/targets/llvm/math/scalar_ops.h"
 #include "compiler/targets/llvm/schedules.h"
-#include "compiler/targets/llvm/turn.h"
 
 namespace ingot::compiler::x86 {
 
@@ -19,13 +19,13 @@ struct GatheredRows;
 struct WindowPanel;
 
 /// Which of the numbers of a contraction one is: two that are equal here may differ in another that shares the code.
-struct Place {
+struct NumberSlot {
   uint32_t of = 0;  ///< one more than an instruction; 0: none
   uint32_t at = 0;  ///< of an instruction its variable
-  static Place Depth(size_t depth) { return {0, static_cast<uint32_t>(depth + 3)}; }
+  static NumberSlot Depth(size_t depth) { return {0, static_cast<uint32_t>(depth + 3)}; }
   /// Of a column that are fetched ahead.
-  static Place Lines(bool is_turned) { return {0, is_turned ? 2u : 1u}; }
-  auto operator<=>(const Place&) const = default;
+  static NumberSlot Lines(bool is_packed) { return {0, is_packed ? 2u : 1u}; }
+  auto operator<=>(const NumberSlot&) const = default;
 };
 
 /// The state of lowering one kernel: a row loop around blocks. Values that do not depend on j are
@@ -53,9 +53,9 @@ class KernelLowering {
   enum class Pattern : uint8_t { kContiguous, kSame, kScattered };
 
   // lower_kernel.cpp: prologue, rows, scalar blocks.
-  Value* Evaluate(const guards::Dim& dim, Place place = {});
+  Value* Evaluate(const guards::Dim& dim, NumberSlot slot = {});
   Value* Evaluate(const guards::Factor& factor);
-  Value* Hidden(int64_t number, Place place);
+  Value* Hidden(int64_t number, NumberSlot slot);
   Value* CoefOf(const loop::Inst& inst, size_t variable);
   Value* Buffer(uint32_t number);
   Value* FrameField(unsigned offset, llvm::Type* type);
@@ -92,10 +92,10 @@ class KernelLowering {
                    const std::function<void(Value* at, Value* mask)>& body);
   Value* FirstLanes(Value* count, unsigned lanes);
 
-  Value* PlaceOf(const Turn& turn, Value* first, Value* end);
+  Value* PlaceOf(const IndexSplit& split, Value* first, Value* end);
   bool IsSettled(loop::Id id, bool value) const {
-    const auto found = settled_.find(id);
-    return found != settled_.end() && found->second == value;
+    const auto found = split_conditions_.find(id);
+    return found != split_conditions_.end() && found->second == value;
   }
 
   // lower_memory.cpp: vector accesses.
@@ -135,7 +135,7 @@ class KernelLowering {
   void BeginColumns(Value* mask);
   Status LowerChunk(Value* mask);
   bool MayFoldPanels() const;
-  int64_t StepsOfTurn(const loop::Block& fold) const;
+  int64_t StepsOfChunk(const loop::Block& fold) const;
   Status LowerPanel(Value* chunks);
   void FinishColumns(const Accumulators& totals);
   Status LowerColumnLoop(const loop::Block& block);
@@ -147,7 +147,7 @@ class KernelLowering {
   }
   bool IsRowBuffer(const loop::Inst& inst) const { return inst.buffer >= kernel_.params.size(); }
 
-  // lower_contract.cpp: tiles of rows and columns; lower_turned.cpp: columns that are turned over first.
+  // lower_contract.cpp: tiles of rows and columns; lower_packed.cpp: columns that are packed first.
   struct Contract;
   struct Line;
   struct Factors;
@@ -161,25 +161,25 @@ class KernelLowering {
   std::vector<loop::Id> ScalarsFromOutside(std::span<const loop::Block> blocks) const;
   Status LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile);
   Value* DepthOf(const Contract& c, size_t depth);
-  Status LowerWays(const loop::Block& block, const loop::ContractionSchedule& tile);
-  Status LowerOneWay(Contract c);
+  Status LowerStrategies(const loop::Block& block, const loop::ContractionSchedule& tile);
+  Status LowerStrategy(Contract c);
   Status ContractAlongDepth(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status ContractAlongColumns(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
   std::vector<Value*> RowVarsAt(Value* row);
   std::vector<Value*> RowVarsBehind(const Line& line, Value* row);
-  Value* TurnedStep(const Contract& c, Value* first_k);
-  Status ForEachTurned(Contract& c, Value* first_k, Value* end_k, bool with_unrolled, Accumulators& running,
+  Value* PackedStep(const Contract& c, Value* first_k);
+  Status ForEachPacked(Contract& c, Value* first_k, Value* end_k, bool with_unrolled, Accumulators& running,
                        const std::function<Status(Value*, Value*, Accumulators&)>& body);
-  Status TurnColumns(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
-  Status DecodeRows(Contract& c, Value* first_k, Value* end_k);
-  Value* DecodedAt(Contract& c, Value* row, Value* first_k);
+  Status PackB(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  Status PackA(Contract& c, Value* first_k, Value* end_k);
+  Value* PackedAAt(Contract& c, Value* row, Value* first_k);
   Status LayColumns(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
   std::vector<Value*> MasksOfColumns(const Contract& c, Value* column, Value* end_column);
-  Status ContractTurned(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);
-  void StoreTurned(std::span<Value*> block, Value* at, int64_t width);
+  Status ContractPacked(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);
+  void StorePacked(std::span<Value*> block, Value* at, int64_t width);
   Value* AddProduct(const Contract& c, Value* left, Value* right, Value* sum);
   void StoreFolded(const Contract& c, std::vector<Value*> sums, Value* row, Value* column, Value* first_k);
-  Value* StageOf(llvm::Type* vector);
+  Value* StackSlotsOf(llvm::Type* vector);
   void FetchNextColumns(const Contract& c, Value* row, Value* column, Value* first_k, int64_t width);
   void FetchNextRows(Contract& c, Value* row, Value* first_k, Value* end_k);
   Status StoreStaged(const Contract& c, Value* row, Value* column, Value* first_k);
@@ -193,8 +193,8 @@ class KernelLowering {
                   unsigned count, Value* mask);
   Value* ScaleStep(const Contract& c, Value* first_k);
   void PackScales(const Contract& c, std::span<const Line> columns, Value* ahead, Value* first_k);
-  Status PackColumns(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
-  Status PackRows(Contract& c, Value* row, Value* end_k, Value* to);
+  Status PackTilesOfB(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  Status PackTilesOfA(Contract& c, Value* row, Value* end_k, Value* to);
   Value* StrideOfRows(const Contract& c);
   Status ZeroBeforeTiles(const Contract& c, Value* row, Value* column, Value* first_k);
   Status StoreTiles(const Contract& c, Value* row, Value* column, Value* first_k);
@@ -207,7 +207,7 @@ class KernelLowering {
   Status KeepRows(Contract& c);
   Status KeepRow(Contract& c, Value* row);
   Value* KeptVector(const Contract& c, const Line& left, size_t lane, Value* mask);
-  int64_t BytesInTurn(const Contract& c, const loop::Inst& load, size_t lane) const;
+  int64_t StreamedBytes(const Contract& c, const loop::Inst& load, size_t lane) const;
   int64_t BytesAhead(const Contract& c, const loop::Inst& load, size_t lane) const;
   void TouchAhead(const Contract& c, const Line& right, size_t lane);
   void FetchAhead(const Contract& c, const Line& right, size_t lane, int64_t count);
@@ -215,7 +215,7 @@ class KernelLowering {
                        Value* end_k, Accumulators& running);
   Result<std::vector<Value*>> SumsOfColumns(Contract& c, std::span<const Line> left, std::span<const Line> right,
                                             Value* first_k, Value* end_k);
-  Status ContractInTurn(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  Status ContractStreamed(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
   // lower_active_range.cpp: the parts of loops that rows have a use for.
   using Range = std::pair<Value*, Value*>;
   Range Within(const loop::ActiveRange& active_range, Value* first, Value* end);
@@ -228,7 +228,7 @@ class KernelLowering {
   // lower_window.cpp: contractions over windows of what rows read.
   void BeginWindows(Contract& c);
   Status PieceOfWindows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
-  Status TurnWindows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  Status PackWindows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status ContractWindows(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);
   void AddWindowStep(const Contract& c, Value* at, const std::function<Value*(unsigned)>& read, Accumulators& sums);
   void FetchNextPiece(const Contract& c, const WindowPanel& panel, Value* row, Value* column, Value* end_k);
@@ -259,24 +259,24 @@ class KernelLowering {
   Status ForEachDepth(Contract& c, size_t depth, Accumulators& running,
                       const std::function<Status(Accumulators&)>& body);
   void ForEachUnrolled(Contract& c, const std::function<void()>& body);
-  Value* FoldSums(std::vector<Value*> sums, unsigned lanes);
+  Value* ReduceSums(std::vector<Value*> sums, unsigned lanes);
   std::vector<Value*> Neighbours(Value* first, Value* end, unsigned count);
   std::vector<Line> LinesOfRows(const Contract& c, Value* row, unsigned count);
   std::vector<Line> LinesOfColumns(const Contract& c, Value* column, Value* end, unsigned count);
   static Line AheadOf(const Contract& c, Line line, unsigned vector);
 
-  // lower_squares.cpp: accesses whose neighbours in memory are rows.
-  bool IsSquared(loop::Id id) const {
+  // lower_transpose.cpp: accesses whose neighbours in memory are rows.
+  bool IsTransposed(loop::Id id) const {
     return std::ranges::find(schedule_.transposed, id) != schedule_.transposed.end();
   }
-  Status MoveSquares(loop::Id id, loop::Id into = loop::kNone);
-  void MoveSquare(loop::Id id, loop::Id into, Value* row, Value* column);
+  Status MoveTransposed(loop::Id id, loop::Id into = loop::kNone);
+  void TransposeBlock(loop::Id id, loop::Id into, Value* row, Value* column);
   loop::Id PlainStoreOf(loop::Id load) const;
-  Value* SquareElement(loop::Id id, Value* row, Value* column);
+  Value* TransposedElement(loop::Id id, Value* row, Value* column);
   Value* ArrayRow(loop::Id id, Value* row);
   Value* ArrayElement(loop::Id id, Value* row, Value* column);
   std::vector<Value*> Transpose(std::vector<Value*> vectors, size_t bytes);
-  void TurnBlocks(std::span<Value*> vectors);
+  void TransposeInPairs(std::span<Value*> vectors);
 
   // lower_scan.cpp
   unsigned ScanLanes(const loop::Inst& inst) const;
@@ -295,7 +295,7 @@ class KernelLowering {
   void FinishReduction(Accumulator accumulator);
   std::vector<Value*> CombineParts(const loop::Inst& inst, std::vector<Value*> a, std::vector<Value*> b);
   Value* ReductionIdentity(const loop::Inst& inst);
-  void FoldLanes(Accumulator& accumulator);
+  void ReduceLanes(Accumulator& accumulator);
 
   // lower_sum.cpp: long sums of floats as chains.
   /// Additions one after the other before the total is touched. Of eight equal values the sum is off by two units in
@@ -325,8 +325,8 @@ class KernelLowering {
   std::vector<Value*> buffers_;
   std::vector<Value*> row_vars_;
   std::vector<Value*> scalars_;  ///< By Id; null where varying or not yet emitted.
-  Value* stage_ = nullptr;  ///< Stack memory of one vector, for lane-wise access.
-  Value* stage_indices_ = nullptr;
+  Value* lane_slots_ = nullptr;  ///< Stack memory of one vector, for lane-wise access.
+  Value* index_slots_ = nullptr;
   const loop::Block* prefetch_loop_ = nullptr;  ///< Fetches what the next row reads first.
   std::vector<loop::Id> prefetched_;  ///< Loads of the first loop.
 
@@ -338,15 +338,15 @@ class KernelLowering {
   Value* end_column_ = nullptr;  ///< Null where a task has all columns.
   std::vector<Value*> task_buffers_;  ///< As buffers_, at the task's first row and column.
   std::map<loop::Id, Value*> scalar_slots_;
-  std::map<const loop::Block*, Value*> panels_;  ///< Memory of what a contraction has turned over or decoded.
-  std::map<loop::Id, Value*> squares_;  ///< Memory of a task's elements of an access that is moved by squares.
+  std::map<const loop::Block*, Value*> panels_;  ///< Memory of what a contraction has packed or decoded.
+  std::map<loop::Id, Value*> transposed_;  ///< Memory of a task's elements of an access that is moved by squares.
   /// Memory of the first column of a panel that is kept; -1: none.
   std::map<const loop::Block*, Value*> kept_columns_;
   llvm::GlobalVariable* zeros_ = nullptr;  ///< What is read where a condition does not hold.
   std::vector<Region> regions_;
   bool hides_sizes_ = false;  ///< while code is made that others are to share
-  std::map<std::pair<int64_t, Place>, Value*> hidden_;
-  std::map<llvm::Type*, Value*> fold_stages_;  ///< Stack memory of the sums of one register tile, by vector.
+  std::map<std::pair<int64_t, NumberSlot>, Value*> hidden_;
+  std::map<llvm::Type*, Value*> sum_slots_;  ///< Stack memory of the sums of one register tile, by vector.
 
   // Of the loop being lowered.
   std::vector<bool> varying_;
@@ -356,7 +356,7 @@ class KernelLowering {
   Value* column_ = nullptr;  ///< j where the lanes are rows (lower_columns.cpp), else null.
   Value* lane_mask_ = nullptr;  ///< Null where all lanes are active.
   Value* memory_mask_ = nullptr;  ///< The same in the order of memory, where that is another one (lane_order.h).
-  std::map<loop::Id, bool> settled_;  ///< Conditions that all j of the piece being lowered share.
+  std::map<loop::Id, bool> split_conditions_;  ///< Conditions that all j of the piece being lowered share.
   std::vector<Value*> bases_;  ///< Address (or value, for kIndex) at j = 0, by Id.
   std::vector<Value*> splats_;
   std::vector<std::vector<Value*>> vectors_;

@@ -5,7 +5,7 @@
 
 #include "compiler/loop/ops.h"
 #include "compiler/loop/varying.h"
-#include "compiler/targets/llvm/turn.h"
+#include "compiler/targets/llvm/index_split.h"
 
 namespace ingot::compiler::x86 {
 namespace {
@@ -20,18 +20,18 @@ using loop::ScalarOp;
 bool TreatsLanesAlike(const loop::Kernel& kernel, const loop::Block& block) {
   if (!block.is_loop || block.is_contraction() || block.has_active_range()) return false;
   const std::vector<bool> varying = loop::VaryingOverJ(kernel, block);
-  const std::optional<Turn> turn = TurnOf(kernel, block);
+  const std::optional<IndexSplit> split = IndexSplitOf(kernel, block);
   return std::ranges::all_of(block.insts, [&](Id id) {
     const Inst& inst = kernel.insts[id];
-    if (!varying[id] || (turn && turn->Settles(id))) return true;
+    if (!varying[id] || (split && split->Settles(id))) return true;
     if (inst.op == ScalarOp::kIndex) return false;
     if (inst.op == ScalarOp::kReduceArgMax || inst.op == ScalarOp::kReduceArgMin) return false;
     if (inst.dtype != DType::kF32 && inst.dtype != DType::kBF16 && inst.dtype != DType::kBool) return false;
     if (IsAccess(inst)) {
       const bool is_row_buffer = inst.buffer >= kernel.params.size();
-      if (inst.predicate != loop::kNone && !(turn && turn->Settles(inst.predicate))) return false;
-      const bool is_of_type =
-          is_row_buffer ? inst.dtype == DType::kF32 && !turn : inst.dtype == DType::kBF16 || inst.dtype == DType::kBool;
+      if (inst.predicate != loop::kNone && !(split && split->Settles(inst.predicate))) return false;
+      const bool is_of_type = is_row_buffer ? inst.dtype == DType::kF32 && !split
+                                            : inst.dtype == DType::kBF16 || inst.dtype == DType::kBool;
       return is_of_type && inst.index.coefs.back().is_one() && inst.index.gathered.empty();
     }
     // In bf16 a vector is as memory has it, of which nothing but a conversion knows.

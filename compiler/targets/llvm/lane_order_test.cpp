@@ -3,8 +3,8 @@
 // Loops whose vectors hold even j first, and loops that run in two pieces around the place where a condition turns.
 #include "compiler/targets/llvm/lane_order.h"
 
+#include "compiler/targets/llvm/index_split.h"
 #include "compiler/targets/llvm/schedules.h"
-#include "compiler/targets/llvm/turn.h"
 #include "tests/support/compiler/compare.h"
 
 namespace ingot::compiler {
@@ -145,19 +145,19 @@ loop::Kernel Rotate(DType memory, bool stores_apart) {
   return maker.kernel;
 }
 
-TEST(Turn, IsFoundWhereAccessesAskForIt) {
+TEST(IndexSplit, IsFoundWhereAccessesAskForIt) {
   for (const DType memory : {DType::kF32, DType::kBF16}) {
     const loop::Kernel kernel = Rotate(memory, false);
-    const auto turn = x86::TurnOf(kernel, kernel.blocks.back());
-    ASSERT_TRUE(turn);
-    EXPECT_EQ(turn->conditions.size(), 2U);
-    EXPECT_TRUE(turn->conditions[0].second);
-    EXPECT_FALSE(turn->conditions[1].second);
+    const auto split = x86::IndexSplitOf(kernel, kernel.blocks.back());
+    ASSERT_TRUE(split);
+    EXPECT_EQ(split->conditions.size(), 2U);
+    EXPECT_TRUE(split->conditions[0].second);
+    EXPECT_FALSE(split->conditions[1].second);
     EXPECT_EQ(EvenFirst(kernel).back(), memory == DType::kBF16);
   }
 }
 
-TEST(Turn, LeavesOneAnswerOnEachSide) {
+TEST(IndexSplit, LeavesOneAnswerOnEachSide) {
   for (const DType memory : {DType::kF32, DType::kBF16, DType::kF16}) {
     for (const bool stores_apart : {false, true}) {
       const TestKernel test(Rotate(memory, stores_apart));
@@ -173,7 +173,7 @@ TEST(Turn, LeavesOneAnswerOnEachSide) {
 }
 
 // The sum of both sides is one sum.
-TEST(Turn, IsNoneWhereColumnsBelongTogether) {
+TEST(IndexSplit, IsNoneWhereColumnsBelongTogether) {
   loop::Kernel kernel = Rotate(DType::kF32, false);
   loop::Inst sum;
   sum.op = ScalarOp::kReduceSum;
@@ -181,7 +181,7 @@ TEST(Turn, IsNoneWhereColumnsBelongTogether) {
   sum.args = {kernel.insts[kernel.blocks.back().insts.back()].args[0]};
   kernel.blocks.back().insts.push_back(static_cast<Id>(kernel.insts.size()));
   kernel.insts.push_back(sum);
-  EXPECT_FALSE(x86::TurnOf(kernel, kernel.blocks.back()));
+  EXPECT_FALSE(x86::IndexSplitOf(kernel, kernel.blocks.back()));
 }
 
 }  // namespace

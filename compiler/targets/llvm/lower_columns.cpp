@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kChunksOfPanel = 16;
 // What a chunk reads in its turn, about: more of it and the pages of too many j are in use, less and its totals come
 // and go for little.
-constexpr int64_t kBytesOfTurn = 2048;
+constexpr int64_t kChunkBytes = 2048;
 
 }  // namespace
 
@@ -139,12 +139,12 @@ bool KernelLowering::MayFoldPanels() const {
 }
 
 /// The j of a chunk's turn, in whole chains.
-int64_t KernelLowering::StepsOfTurn(const loop::Block& fold) const {
+int64_t KernelLowering::StepsOfChunk(const loop::Block& fold) const {
   int64_t bytes = 0;
   for (const Id id : fold.insts) {
     if (At(id).op == ScalarOp::kLoad) bytes += static_cast<int64_t>(SizeOf(At(id).dtype)) * lanes_;
   }
-  return std::max<int64_t>(1, kBytesOfTurn / std::max<int64_t>(1, bytes * kChain)) * kChain;
+  return std::max<int64_t>(1, kChunkBytes / std::max<int64_t>(1, bytes * kChain)) * kChain;
 }
 
 /// `chunks` neighbours, some chains of each in turn: what is read of one j lies side by side, and the totals wait in
@@ -194,7 +194,7 @@ Status KernelLowering::LowerPanel(Value* chunks) {
       },
       true));
   Value* extent = Evaluate(fold.extent);
-  const int64_t steps = StepsOfTurn(fold);
+  const int64_t steps = StepsOfChunk(fold);
   TRY(CountUp(code_.I64(0), extent, steps, none, [&](Value* first, Accumulators&) -> Status {
     Value* last = code_.Binary(llvm::Intrinsic::smin, extent, code_.CreateAdd(first, code_.I64(steps)));
     const auto turn = [&](Accumulators& totals) {

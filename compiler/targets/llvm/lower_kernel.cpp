@@ -71,7 +71,7 @@ Value* KernelLowering::Evaluate(const guards::Factor& factor) {
 }
 
 /// A number that code shall not know, because the code of other numbers is to be the same.
-Value* KernelLowering::Hidden(int64_t number, Place place) {
+Value* KernelLowering::Hidden(int64_t number, NumberSlot slot) {
   Value*& hidden = hidden_[{number, place}];
   if (hidden == nullptr) {
     hidden = prologue_.Insert(llvm::BinaryOperator::CreateAdd(prologue_.I64(number), prologue_.I64(0)));
@@ -84,7 +84,7 @@ Value* KernelLowering::CoefOf(const Inst& inst, size_t variable) {
   return Evaluate(inst.index.coefs[variable], {1 + number, static_cast<uint32_t>(variable)});
 }
 
-Value* KernelLowering::Evaluate(const Dim& dim, Place place) {
+Value* KernelLowering::Evaluate(const Dim& dim, NumberSlot slot) {
   // Smaller numbers are of windows and strides, where code gains by knowing them.
   constexpr int64_t kSizeMin = 64;
   if (dim.is_const() && hides_sizes_ && dim.const_value() >= kSizeMin) return Hidden(dim.const_value(), place);
@@ -157,18 +157,18 @@ Status KernelLowering::Run() {
     if (block.is_contraction()) panels_[&block] = take(pieces.panels[contraction++]);
   }
   for (size_t i = 0; i < schedule_.transposed.size(); ++i) {
-    squares_[schedule_.transposed[i]] = scratch;
+    transposed_[schedule_.transposed[i]] = scratch;
     const auto bytes = static_cast<uint64_t>(pieces.squares[i]);
     scratch = prologue_.CreateConstInBoundsGEP1_64(prologue_.getInt8Ty(), scratch, bytes);
   }
-  const auto stage = [&](llvm::Type* element) {
+  const auto stack = [&](llvm::Type* element) {
     constexpr uint64_t kLanesMax = 64;
     llvm::AllocaInst* slot = prologue_.CreateAlloca(llvm::ArrayType::get(element, kLanesMax));
     slot->setAlignment(llvm::Align(64));
     return slot;
   };
-  stage_ = stage(i64);
-  stage_indices_ = stage(i64);
+  lane_slots_ = stack(i64);
+  index_slots_ = stack(i64);
   code_.SetInsertPoint(entry);
   llvm::BasicBlock* decode = code_.NewBlock("decode");
   // A call without rows must not divide by a row extent that may be zero.
@@ -176,7 +176,7 @@ Status KernelLowering::Run() {
   code_.CreateCondBr(code_.CreateICmpSLT(begin, end), decode, done);
   code_.SetInsertPoint(decode);
   const bool has_tiles =
-      std::ranges::any_of(schedule_.contractions, [](const auto& one) { return one.turned.by_tiles; });
+      std::ranges::any_of(schedule_.contractions, [](const auto& one) { return one.packing.by_tiles; });
   TileRegisters tiles(code_, *function_->getParent(), unit_.tile_functions);
   if (has_tiles) tiles.Configure();
   if (schedule_.is_tiled()) {

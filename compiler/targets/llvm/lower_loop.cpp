@@ -39,8 +39,8 @@ Status KernelLowering::PrepareLoop(const loop::Block& block) {
     for (const Id arg : inst.args) splat(arg);
     splat(inst.predicate);
     if (inst.op == ScalarOp::kIndex) bases_[id] = InvariantIndex(inst.index);
-    if (IsSquared(id)) {
-      bases_[id] = SquareElement(id, task_row_, code_.I64(0));
+    if (IsTransposed(id)) {
+      bases_[id] = TransposedElement(id, task_row_, code_.I64(0));
     } else if (inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kStore) {
       bases_[id] = code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), Buffer(inst.buffer), {InvariantIndex(inst.index)});
     }
@@ -79,16 +79,16 @@ Status KernelLowering::LowerLoop(const loop::Block& block, Value* first, Value* 
   }
   TRY(PrepareLoop(block));
   code_.even_first = even_first_[static_cast<size_t>(&block - kernel_.blocks.data())];
-  const std::optional<Turn> turn = TurnOf(kernel_, block);
-  if (!turn) {
+  const std::optional<IndexSplit> split = IndexSplitOf(kernel_, block);
+  if (!split) {
     TRY(EmitPiece(block, first, extent, accumulators));
   } else {
-    Value* middle = PlaceOf(*turn, first, extent);
+    Value* middle = PlaceOf(*split, first, extent);
     for (const bool is_before : {true, false}) {
-      for (const auto& [id, holds_before] : turn->conditions) settled_[id] = holds_before == is_before;
+      for (const auto& [id, holds_before] : split->conditions) split_conditions_[id] = holds_before == is_before;
       TRY(EmitPiece(block, is_before ? first : middle, is_before ? middle : extent, accumulators));
     }
-    settled_.clear();
+    split_conditions_.clear();
   }
   code_.even_first = false;
   if (!is_const) {
@@ -110,8 +110,8 @@ Status KernelLowering::LowerLoop(const loop::Block& block, Value* first, Value* 
 }
 
 /// The first j of [first, end] from which on conditions are turned.
-Value* KernelLowering::PlaceOf(const Turn& turn, Value* first, Value* end) {
-  Value* at = code_.CreateSub(scalars_[turn.bound], bases_[turn.index]);
+Value* KernelLowering::PlaceOf(const IndexSplit& split, Value* first, Value* end) {
+  Value* at = code_.CreateSub(scalars_[split.bound], bases_[split.index]);
   at = code_.CreateSelect(code_.CreateICmpSLT(at, first), first, at);
   return code_.CreateSelect(code_.CreateICmpSGT(at, end), end, at);
 }
@@ -236,7 +236,7 @@ Status KernelLowering::EmitBody(const loop::Block& block, Accumulators& accumula
 
 Result<Value*> KernelLowering::EmitVector(Id id, unsigned copy) {
   const Inst& inst = At(id);
-  if (const auto found = settled_.find(id); found != settled_.end()) {
+  if (const auto found = split_conditions_.find(id); found != split_conditions_.end()) {
     return static_cast<Value*>(code_.Splat(code_.getInt1(found->second), lanes_));
   }
   switch (inst.op) {

@@ -14,7 +14,7 @@ using loop::Inst;
 
 KernelLowering::Pattern KernelLowering::PatternOf(const Inst& inst) const {
   if (column_ != nullptr && IsRowBuffer(inst)) return Pattern::kContiguous;
-  if (IsSquared(static_cast<Id>(&inst - kernel_.insts.data()))) return Pattern::kContiguous;
+  if (IsTransposed(static_cast<Id>(&inst - kernel_.insts.data()))) return Pattern::kContiguous;
   for (const loop::Index::Gathered& g : inst.index.gathered) {
     if (varying_[g.value]) return Pattern::kScattered;
   }
@@ -35,7 +35,7 @@ Value* KernelLowering::ContiguousPointer(Id id, unsigned copy, Value* mask) {
   llvm::Type* memory = code_.MemoryTypeOf(At(id).dtype);
   Value* at = code_.CreateGEP(memory, bases_[id], {j_});
   if (copy != 0) at = code_.CreateConstGEP1_64(memory, at, uint64_t{copy} * lanes_);
-  return IsSquared(id) ? at : CheckedVector(At(id), at, mask);
+  return IsTransposed(id) ? at : CheckedVector(At(id), at, mask);
 }
 
 /// Element numbers relative to the base, as a vector; null where they are affine in the lane.
@@ -53,14 +53,14 @@ Value* KernelLowering::LanePointer(Id id, unsigned copy, Value* lane, Value* ind
   Value* index = nullptr;
   if (indices == nullptr) {
     Value* j = code_.CreateAdd(j_, code_.CreateAdd(lane, code_.I64(int64_t{copy} * lanes_)));
-    index = IsSquared(id) ? j : code_.CreateMul(j, Evaluate(LaneCoef(inst.index)));
+    index = IsTransposed(id) ? j : code_.CreateMul(j, Evaluate(LaneCoef(inst.index)));
   } else if (indices->getType()->isVectorTy()) {
     index = code_.CreateExtractElement(indices, lane);
   } else {
     index = code_.CreateLoad(i64, code_.CreateGEP(i64, indices, {lane}));
   }
   Value* at = code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), bases_[id], {index});
-  return IsSquared(id) ? at : Checked(inst, at);
+  return IsTransposed(id) ? at : Checked(inst, at);
 }
 
 namespace {
@@ -155,14 +155,14 @@ Value* KernelLowering::MaskedLoad(Id id, unsigned copy, Value* mask) {
   }
   const auto by_lane = [&]() -> Value* {
     Value* indices = is_contiguous ? nullptr : ScatterIndices(id, copy);
-    if (indices != nullptr) code_.CreateStore(indices, stage_indices_);
-    code_.CreateStore(zero, stage_);
+    if (indices != nullptr) code_.CreateStore(indices, index_slots_);
+    code_.CreateStore(zero, lane_slots_);
     ForEachLane(mask, [&](Value* lane) {
-      Value* at = LanePointer(id, copy, lane, indices == nullptr ? nullptr : stage_indices_);
+      Value* at = LanePointer(id, copy, lane, indices == nullptr ? nullptr : index_slots_);
       Value* element = code_.CreateAlignedLoad(memory, at, align);
-      code_.CreateStore(element, code_.CreateGEP(memory, stage_, {lane}));
+      code_.CreateStore(element, code_.CreateGEP(memory, lane_slots_, {lane}));
     });
-    return code_.CreateLoad(vector, stage_);
+    return code_.CreateLoad(vector, lane_slots_);
   };
   if (!is_contiguous) return by_lane();
   // Most vectors of a predicate are all true: those are loaded whole.
@@ -206,11 +206,11 @@ void KernelLowering::MaskedStore(Id id, unsigned copy, Value* value, Value* mask
       return nullptr;
     }
     Value* indices = is_contiguous ? nullptr : ScatterIndices(id, copy);
-    if (indices != nullptr) code_.CreateStore(indices, stage_indices_);
-    code_.CreateStore(value, stage_);
+    if (indices != nullptr) code_.CreateStore(indices, index_slots_);
+    code_.CreateStore(value, lane_slots_);
     ForEachLane(mask, [&](Value* lane) {
-      Value* element = code_.CreateLoad(memory, code_.CreateGEP(memory, stage_, {lane}));
-      Value* at = LanePointer(id, copy, lane, indices == nullptr ? nullptr : stage_indices_);
+      Value* element = code_.CreateLoad(memory, code_.CreateGEP(memory, lane_slots_, {lane}));
+      Value* at = LanePointer(id, copy, lane, indices == nullptr ? nullptr : index_slots_);
       code_.CreateAlignedStore(element, at, align);
     });
     return nullptr;

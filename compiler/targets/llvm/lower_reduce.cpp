@@ -161,7 +161,7 @@ void KernelLowering::MergeCopies(Accumulators& accumulators) {
 }
 
 /// Folds the lanes in halves, down to one.
-void KernelLowering::FoldLanes(Accumulator& accumulator) {
+void KernelLowering::ReduceLanes(Accumulator& accumulator) {
   const Inst& inst = At(accumulator.id);
   std::vector<Value*>& parts = accumulator.parts;
   while (Builder::LanesOf(parts[0]) > 1) {
@@ -182,7 +182,7 @@ void KernelLowering::FoldLanes(Accumulator& accumulator) {
 /// The result is the row scalar.
 void KernelLowering::FinishReduction(Accumulator accumulator) {
   if (loop::IsScan(At(accumulator.id).op)) return;
-  if (!IsBool(At(accumulator.id).op)) FoldLanes(accumulator);
+  if (!IsBool(At(accumulator.id).op)) ReduceLanes(accumulator);
   scalars_[accumulator.id] = accumulator.is_total ? RoundTotal(accumulator) : accumulator.parts.back();
 }
 

@@ -61,7 +61,7 @@ TEST_P(Narrow, IsExactForEveryKindOfNumber) {
   const auto& [is_columns, is_heavy] = GetParam();
   const loop::Kernel kernel = NarrowKernel(is_columns, is_heavy);
   ASSERT_TRUE(loop::Verify(kernel)) << loop::Verify(kernel).error().ToText();
-  ASSERT_EQ(x86::FoldsColumns(kernel), is_columns);
+  ASSERT_EQ(x86::ReducesColumns(kernel), is_columns);
   const std::vector<uint32_t> patterns = Patterns();
   const TestKernel test(kernel);
   for (const CompiledKernel& compiled : test.compiled()) {

@@ -74,7 +74,7 @@ TEST(Outline, GivesOtherProductsOtherCode) {
   EXPECT_NE(CalledBy(Linear(384, 1536), "x86-64-v3"), code) << "other registers";
 }
 
-TEST(Outline, LinksSharedCodeOnce) {
+TEST(Outline, LinksOutlinedCodeOnce) {
   const auto target = Made();
   const std::vector<loop::Kernel> one = {Linear(384, 1536)};
   const std::vector<loop::Kernel> both = {Linear(384, 1536), Linear(1536, 384)};
@@ -116,18 +116,18 @@ TEST(WarmUp, MakesTheCodeOfLinearLayers) {
     const auto code = CalledBy(Linear(768, 3072), level);
     ASSERT_EQ(code.size(), 1u);
     bool is_new = true;
-    const auto made = SharedCodes::OfThisProcess().Take(code.front(), is_new);
+    const auto made = OutlinedCodes::OfThisProcess().Take(code.front(), is_new);
     EXPECT_FALSE(is_new);
     EXPECT_TRUE(made->bytes());
   }
 }
 
-TEST(SharedCode, SaysToAllWhyItCouldNotBeMade) {
+TEST(OutlinedCode, SaysToAllWhyItCouldNotBeMade) {
   bool is_new = false;
-  const auto code = SharedCodes::OfThisProcess().Take("ingot_c_of_a_test", is_new);
+  const auto code = OutlinedCodes::OfThisProcess().Take("ingot_c_of_a_test", is_new);
   ASSERT_TRUE(is_new);
   code->Set(Error(Code::kInternal, "no code"));
-  const auto again = SharedCodes::OfThisProcess().Take("ingot_c_of_a_test", is_new);
+  const auto again = OutlinedCodes::OfThisProcess().Take("ingot_c_of_a_test", is_new);
   EXPECT_FALSE(is_new);
   ASSERT_FALSE(again->bytes());
   EXPECT_EQ(again->bytes().error().message(), "no code");

@@ -62,7 +62,7 @@ class Scans : public testing::TestWithParam<Scan> {};
 TEST_P(Scans, AgreeWithTheInterpreter) {
   const loop::Kernel kernel = ScanKernel(GetParam());
   ASSERT_TRUE(loop::Verify(kernel)) << loop::Verify(kernel).error().ToText();
-  EXPECT_EQ(x86::FoldsColumns(kernel), GetParam().layout == ScanLayout::kColumns);
+  EXPECT_EQ(x86::ReducesColumns(kernel), GetParam().layout == ScanLayout::kColumns);
   const TestKernel test(kernel);
   const bool sums = GetParam().op == ScalarOp::kScanSum && guards::IsFloat(GetParam().compute);
   for (const int64_t extent : kScanExtents) {

@@ -9,7 +9,7 @@ namespace ingot::compiler::x86 {
 
 loop::Schedule ScheduleOf(const loop::Kernel& kernel, const VectorUnit& unit) {
   loop::Schedule schedule;
-  if (FoldsColumns(kernel)) {
+  if (ReducesColumns(kernel)) {
     schedule.row_lanes = RowLanes(kernel, unit);
     return schedule;
   }
@@ -19,13 +19,13 @@ loop::Schedule ScheduleOf(const loop::Kernel& kernel, const VectorUnit& unit) {
   if (std::ranges::any_of(kernel.blocks, &loop::Block::is_contraction)) {
     AddTiles(kernel, unit, schedule);
   } else {
-    AddSquares(kernel, unit, schedule);
+    AddTransposes(kernel, unit, schedule);
   }
   return schedule;
 }
 
 guards::Dims LaneExtents(const loop::Kernel& kernel) {
-  if (FoldsColumns(kernel)) return {kernel.rows.back()};
+  if (ReducesColumns(kernel)) return {kernel.rows.back()};
   guards::Dims extents;
   if (std::ranges::any_of(kernel.blocks, &loop::Block::is_contraction)) {
     if (!kernel.rows.empty()) extents.push_back(kernel.rows.back());

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/targets/llvm/contract/tiles.h"
-#include "compiler/targets/llvm/squares.h"
+#include "compiler/targets/llvm/transpose.h"
 #include "compiler/targets/llvm/widths.h"
 
 namespace ingot::compiler::x86 {

@@ -6,7 +6,7 @@
 #include "compiler/targets/llvm/contract/tiles.h"
 #include "compiler/targets/llvm/in_output.h"
 #include "compiler/targets/llvm/lane_order.h"
-#include "compiler/targets/llvm/squares.h"
+#include "compiler/targets/llvm/transpose.h"
 
 namespace ingot::compiler::x86 {
 namespace {
@@ -52,7 +52,7 @@ Scratch ScratchOf(const loop::Kernel& kernel, const loop::Schedule& schedule, co
     scratch.panels.push_back(PanelBytes(kernel, block, tile, schedule, unit));
   }
   for (const loop::Id access : schedule.transposed) {
-    scratch.squares.push_back(SquareBytes(kernel, schedule, access));
+    scratch.squares.push_back(TransposeBytes(kernel, schedule, access));
   }
   return scratch;
 }

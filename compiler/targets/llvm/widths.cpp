@@ -7,7 +7,7 @@
 
 #include "compiler/loop/ops.h"
 #include "compiler/loop/varying.h"
-#include "compiler/targets/llvm/turn.h"
+#include "compiler/targets/llvm/index_split.h"
 
 namespace ingot::compiler::x86 {
 
@@ -82,7 +82,7 @@ std::vector<bool> SharedPositions(const loop::Kernel& kernel) {
   return found;
 }
 
-bool FoldsColumns(const loop::Kernel& kernel) {
+bool ReducesColumns(const loop::Kernel& kernel) {
   if (kernel.rows.empty() || std::ranges::any_of(kernel.blocks, &loop::Block::is_contraction)) return false;
   const guards::Dim& rows = kernel.rows.back();
   if (rows.is_const() && rows.const_value() < 2) return false;
@@ -125,7 +125,7 @@ unsigned RowLanes(const loop::Kernel& kernel, const VectorUnit& unit) {
 
 loop::LoopSchedule WidthsOf(const loop::Kernel& kernel, const loop::Block& block, const VectorUnit& unit) {
   const std::vector<bool> varying = loop::VaryingOverJ(kernel, block);
-  const std::optional<Turn> turn = TurnOf(kernel, block);
+  const std::optional<IndexSplit> split = IndexSplitOf(kernel, block);
   size_t widest = 1;
   bool is_heavy = false;
   bool is_wide = false;
@@ -133,7 +133,7 @@ loop::LoopSchedule WidthsOf(const loop::Kernel& kernel, const loop::Block& block
   bool scans = false;
   bool converts = false;
   for (const Id id : block.insts) {
-    if (!varying[id] || (turn && turn->Settles(id))) continue;
+    if (!varying[id] || (split && split->Settles(id))) continue;
     const Inst& inst = kernel.insts[id];
     widest = std::max(widest, guards::SizeOf(inst.dtype));
     for (const Id arg : inst.args) widest = std::max(widest, guards::SizeOf(kernel.insts[arg].dtype));

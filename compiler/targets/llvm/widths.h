@@ -11,7 +11,7 @@ namespace ingot::compiler::x86 {
 
 /// Whether a kernel is better off with neighbouring rows along the lanes of its vectors than with neighbouring j: it
 /// folds a dimension along which elements lie apart, while rows lie side by side.
-bool FoldsColumns(const loop::Kernel& kernel);
+bool ReducesColumns(const loop::Kernel& kernel);
 
 /// By instruction: whether it is a position read from memory, or what that is made of, that all rows side by side
 /// share, so that what is gathered at it lies side by side.

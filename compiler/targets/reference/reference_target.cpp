@@ -57,7 +57,7 @@ class ReferenceTarget : public Target {
         schedule.contractions.emplace_back();
         // What lies outside an image is read under a condition, which one way alone knows.
         const auto form = loop::ContractionOf(kernel, block);
-        if (form && form->left.is_guarded) schedule.contractions.back().turned.from = 1;
+        if (form && form->left.is_guarded) schedule.contractions.back().packing.from = 1;
       } else if (block.is_loop) {
         schedule.loops.emplace_back();
       }

@@ -176,10 +176,10 @@ int64_t PaddedLanes(const loop::Block& block, const TileForm& form) {
 }
 
 TilePanel TilePanelOf(const loop::Block& block, const TileForm& form, const loop::ContractionSchedule& tile) {
-  const int64_t cut = tile.turned.depth;
+  const int64_t cut = tile.packing.depth;
   const auto up = [&](int64_t count) { return (count + form.steps() - 1) / form.steps() * form.steps(); };
   TilePanel panel;
-  panel.line_bytes = int64_t{tile.turned.columns} * 64;
+  panel.line_bytes = int64_t{tile.packing.columns} * 64;
   panel.scales = 1;
   int64_t lanes = up(cut);
   if (block.depths.size() > 1) {

@@ -33,7 +33,7 @@ VectorUnit UsedOf(const loop::Kernel& kernel, const loop::Schedule& schedule, Ve
     const Pairs pairs = form ? PairsOf(kernel, *form, unit) : Pairs::kNone;
     has_bf16 |= pairs == Pairs::kBF16;
     has_i16 |= pairs == Pairs::kI16;
-    if (!schedule.contractions[contraction++].turned.by_tiles) continue;
+    if (!schedule.contractions[contraction++].packing.by_tiles) continue;
     (kernel.row_buffers[block.into].dtype == guards::DType::kF32 ? has_tiles_bf16 : has_tiles_i8) = true;
   }
   for (const loop::Inst& inst : kernel.insts) {
@@ -73,7 +73,7 @@ class X86Target : public Target {
     object.symbol = SymbolOf(kernel);
     for (const Outlined& one : outlined) {
       bool is_new = false;
-      const std::shared_ptr<SharedCode> code = SharedCodes::OfThisProcess().Take(one.symbol, is_new);
+      const std::shared_ptr<OutlinedCode> code = OutlinedCodes::OfThisProcess().Take(one.symbol, is_new);
       object.calls.push_back(code);
       if (!is_new) continue;
       backend->Optimize(*one.module);

@@ -164,7 +164,7 @@ class CompiledKernel {
 
 /// Whether a schedule multiplies by tile registers.
 inline bool HasTiles(const loop::Schedule& schedule) {
-  return std::ranges::any_of(schedule.contractions, [](const auto& one) { return one.turned.by_tiles; });
+  return std::ranges::any_of(schedule.contractions, [](const auto& one) { return one.packing.by_tiles; });
 }
 
 /// A kernel compiled for each of TestTargets(), and with emulated tile registers where it has a use for them.

@@ -29,7 +29,7 @@ struct KernelLowering::Contract {
   const loop::Block& block;
   loop::ContractionSchedule tile;
   loop::Contraction form;
-  bool is_turned = false;         ///< vectors run along j, of columns that were turned over
+  bool is_packed = false;         ///< vectors run along j, of columns that were packed
   unsigned lanes = 1;             ///< elements of the sum in a register
   unsigned step = 1;              ///< of the k along the lanes, for one round; of tiles, for 32 bits
   Pairs pairs = Pairs::kNone;     ///< how products are added up
@@ -37,7 +37,7 @@ struct KernelLowering::Contract {
   std::vector<Value*> right_at;   ///< the same at column 0
   Value* into = nullptr;          ///< address of the task's first row and column
   Value* into_stride = nullptr;   ///< elements from row to row
-  /// Columns that were turned over: those of a register tile for one k, then the next. Of columns in turn: the decoded
+  /// Columns that were packed: those of a register tile for one k, then the next. Of columns in turn: the decoded
   /// rows of the task, one after the other, the k along the lanes innermost; null where they lie so in memory.
   Value* panel = nullptr;
   Value* decoded = nullptr;  ///< the rows of the task that were decoded first, for a piece of k
@@ -52,7 +52,7 @@ struct KernelLowering::Contract {
   bool bounds_columns() const { return block.has_active_range() && !block.active_range.of_depth; }
   bool bounds_depth() const { return block.has_active_range() && block.active_range.of_depth; }
   Value* piece = nullptr;  ///< the panel of the piece at hand, by windows
-  Value* is_new = nullptr;  ///< whether its columns are turned over now; null: always
+  Value* is_new = nullptr;  ///< whether its columns are packed now; null: always
 };
 
 }  // namespace ingot::compiler::x86

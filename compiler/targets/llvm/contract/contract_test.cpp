@@ -173,14 +173,14 @@ TEST(Contraction, GivesTheSameBitsByEachScheduleThatIsOffered) {
   EXPECT_GE(offered, 27u);
 }
 
-// A pair of bf16 that is turned over is one element: of a depth that may be odd, vectors along it are twice as fast.
+// A pair of bf16 that is packed is one element: of a depth that may be odd, vectors along it are twice as fast.
 TEST(Contraction, ManyRowsOfShortVectorsShareADensePanel) {
   constexpr int64_t kMany = 512, kFew = 32;
   const auto from = [](bool is_transposed, DType left, int64_t rows) {
     const auto kernel = loop::Parse(TextOf({"", left, DType::kF32, DType::kF32, DType::kF32, is_transposed}));
     if (!kernel) return int64_t{-1};
     const Dim sizes[] = {Dim(1), Dim(rows), Dim(1024), Dim(1024)};
-    return x86::ScheduleOf(loop::Substitute(*kernel, sizes), {32}).contractions[0].turned.from;
+    return x86::ScheduleOf(loop::Substitute(*kernel, sizes), {32}).contractions[0].packing.from;
   };
   for (const bool is_transposed : {true, false}) {
     EXPECT_EQ(from(is_transposed, DType::kF32, kMany), 1);
@@ -189,22 +189,22 @@ TEST(Contraction, ManyRowsOfShortVectorsShareADensePanel) {
   EXPECT_EQ(from(true, DType::kBF16, kMany), 1) << "rows are decoded first";
 }
 
-TEST(Contraction, TurnsOverPairsOfKnownDepthsAlone) {
+TEST(Contraction, PacksPairsOfKnownDepthsAlone) {
   const auto kernel = loop::Parse(TextOf({"", DType::kBF16, DType::kBF16, DType::kF32, DType::kBF16, true}));
   ASSERT_TRUE(kernel) << kernel.error().ToText();
   x86::VectorUnit unit;
   unit.bytes = 64;
   unit.dots_bf16 = unit.dots_bf16_fast = true;
-  const auto turns_over = [&](const Dim& depth) {
+  const auto packs = [&](const Dim& depth) {
     const Dim sizes[] = {Dim(1), Dim(64), Dim(96), depth};
     loop::Schedule schedule;
     x86::AddTiles(loop::Substitute(*kernel, sizes), unit, schedule);
-    return schedule.contractions[0].turned.from != 0;
+    return schedule.contractions[0].packing.from != 0;
   };
-  EXPECT_TRUE(turns_over(Dim(1024)));
-  EXPECT_FALSE(turns_over(Dim(1023)));
-  EXPECT_FALSE(turns_over(Dim::Symbol(0)));
-  EXPECT_TRUE(turns_over(Dim(63))) << "few steps, which are not folded then";
+  EXPECT_TRUE(packs(Dim(1024)));
+  EXPECT_FALSE(packs(Dim(1023)));
+  EXPECT_FALSE(packs(Dim::Symbol(0)));
+  EXPECT_TRUE(packs(Dim(63))) << "few steps, which are not folded then";
 }
 
 // Where pairs are no faster than the f32 sums that they stand for, few rows take them, as memory is what those wait
@@ -222,9 +222,9 @@ TEST(Contraction, ManyRowsOfBF16TakePairsOnlyWhereThoseAreFast) {
       const loop::Kernel known = loop::Substitute(*kernel, sizes);
       const auto form = *loop::ContractionOf(known, known.blocks[0]);
       const loop::ContractionSchedule tile = x86::ScheduleOf(known, unit).contractions[0];
-      EXPECT_EQ(tile.turned.from, rows == 8 ? 0 : 1);
-      EXPECT_EQ(tile.turned.decodes_rows, rows == 64 && !is_fast);
-      EXPECT_EQ(x86::TurnedPairsOf(known, form, unit) == x86::Pairs::kBF16, is_fast);
+      EXPECT_EQ(tile.packing.from, rows == 8 ? 0 : 1);
+      EXPECT_EQ(tile.packing.packs_a, rows == 64 && !is_fast);
+      EXPECT_EQ(x86::PackedPairsOf(known, form, unit) == x86::Pairs::kBF16, is_fast);
       EXPECT_EQ(x86::PairsOf(known, form, unit), x86::Pairs::kBF16);
     }
   }
@@ -566,7 +566,7 @@ std::string RowsOf(std::string_view type, int64_t rows, int64_t columns, int64_t
   return text;
 }
 
-TEST(Contraction, ReadsTheColumnsOfFewRowsInTurn) {
+TEST(Contraction, StreamsTheColumnsOfFewRows) {
   constexpr int64_t kSizes[][3] = {{8, 1, 64},  {37, 3, 32},  {5, 2, 20},   {9, 4, 1},    {1, 1, 7},
                                    {6, 1, 640}, {12, 2, 200}, {33, 1, 129}, {3, 1, 9000}, {2, 0, 16}};
   for (const auto& [columns, groups, size] : kSizes) {

@@ -21,7 +21,7 @@ struct GatheredRows {
   /// Whether a condition that holds at the first step of all depths and at the last holds at all in between.
   bool holds_in_between = false;
 };
-/// nullopt: rows are read where they lie. `panel`: of columns that are turned over in one piece.
+/// nullopt: rows are read where they lie. `panel`: of columns that are packed in one piece.
 std::optional<GatheredRows> GatheredRowsOf(const loop::Kernel& kernel, const loop::Contraction& contraction,
                                            const WindowPanel& panel);
 

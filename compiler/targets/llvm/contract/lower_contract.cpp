@@ -25,7 +25,7 @@ using loop::Inst;
 using Lanes = loop::ContractionSchedule::Lanes;
 
 Value* KernelLowering::DepthOf(const Contract& c, size_t depth) {
-  return Evaluate(c.form.depths[depth], Place::Depth(depth));
+  return Evaluate(c.form.depths[depth], NumberSlot::Depth(depth));
 }
 
 Value* KernelLowering::CeilDiv(Value* value, int64_t by) {
@@ -34,7 +34,7 @@ Value* KernelLowering::CeilDiv(Value* value, int64_t by) {
 
 /// How many of `left` neighbours are computed at once: all, or equal shares of them.
 Value* KernelLowering::TogetherOf(Value* left) {
-  Value* shares = CeilDiv(left, schedule_.tasks_at_once);
+  Value* shares = CeilDiv(left, schedule_.tasks_per_batch);
   return code_.CreateUDiv(code_.CreateAdd(left, code_.CreateSub(shares, code_.I64(1))), shares);
 }
 
@@ -71,7 +71,7 @@ Status KernelLowering::LowerTasks(Value* begin, Value* end, llvm::BasicBlock* do
     Value* tile = code_.I64(axes[i].tile);
     Value* first = code_.CreateMul(numbers[i], tile);
     (is_rows ? first_row_ : first_column_) = first;
-    if (is_rows && schedule_.tasks_at_once > 1) {
+    if (is_rows && schedule_.tasks_per_batch > 1) {
       together = TogetherOf(
           code_.Binary(llvm::Intrinsic::smin, code_.CreateSub(pieces[i], numbers[i]), code_.CreateSub(end, task)));
       tile = code_.CreateMul(tile, together);
@@ -89,11 +89,11 @@ Status KernelLowering::LowerTasks(Value* begin, Value* end, llvm::BasicBlock* do
 Status KernelLowering::LowerTask() {
   if (!schedule_.transposed.empty()) {
     const Id load = schedule_.transposed[0], into = PlainStoreOf(load);
-    if (into != loop::kNone) return MoveSquares(load, into);
+    if (into != loop::kNone) return MoveTransposed(load, into);
   }
   const auto move = [&](loop::ScalarOp op) -> Status {
     for (const Id access : schedule_.transposed) {
-      if (At(access).op == op) TRY(MoveSquares(access));
+      if (At(access).op == op) TRY(MoveTransposed(access));
     }
     return {};
   };
@@ -157,7 +157,7 @@ Value* KernelLowering::ScalarSlot(Id id, Value* row) {
   llvm::Type* memory = code_.MemoryTypeOf(At(id).dtype);
   Value*& slots = scalar_slots_[id];
   if (slots == nullptr) {
-    slots = prologue_.CreateAlloca(llvm::ArrayType::get(memory, static_cast<uint64_t>(schedule_.rows_at_once())));
+    slots = prologue_.CreateAlloca(llvm::ArrayType::get(memory, static_cast<uint64_t>(schedule_.rows_per_batch())));
   }
   return code_.CreateGEP(memory, slots, {code_.CreateSub(row, first_row_)});
 }
@@ -228,12 +228,12 @@ Status KernelLowering::LowerRowsOfTask(std::span<const loop::Block> blocks, std:
 
 Status KernelLowering::LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile) {
   // What rows reach of it is worked out between the blocks around it, and no other kernel has the same.
-  if (block.has_active_range()) return LowerWays(block, tile);
+  if (block.has_active_range()) return LowerStrategies(block, tile);
   Region region{code_.NewBlock("contract"), nullptr};
   code_.CreateBr(region.first);
   code_.SetInsertPoint(region.first);
   hides_sizes_ = true;
-  TRY(LowerWays(block, tile));
+  TRY(LowerStrategies(block, tile));
   hides_sizes_ = false;
   region.end = code_.NewBlock("contracted");
   code_.CreateBr(region.end);
@@ -242,25 +242,25 @@ Status KernelLowering::LowerContraction(const loop::Block& block, const loop::Co
   return {};
 }
 
-Status KernelLowering::LowerWays(const loop::Block& block, const loop::ContractionSchedule& tile) {
+Status KernelLowering::LowerStrategies(const loop::Block& block, const loop::ContractionSchedule& tile) {
   auto form = loop::ContractionOf(kernel_, block);
   if (!form) return Error(Code::kUnsupported, "no lowering of a contraction of such operands");
   const Contract straight{block, tile, *form};
-  const loop::ContractionSchedule::Turned& way = tile.turned;
-  Contract turned{block, {Lanes::kColumns, way.rows, way.columns, way.depth, tile.lane_depth}, *form, true};
-  turned.tile.turned = way;
-  // The last vector along the lanes reaches into the place of the next k, which must be turned over later then.
+  const loop::ContractionSchedule::Packing& way = tile.packing;
+  Contract packed{block, {Lanes::kColumns, way.rows, way.columns, way.depth, tile.lane_depth}, *form, true};
+  packed.tile.packing = way;
+  // The last vector along the lanes reaches into the place of the next k, which must be packed later then.
   const guards::Dim& along = form->depths[tile.lane_depth];
   const bool is_whole = along.is_const() && along.const_value() % (unit_.bytes / SizeOf(form->sum)) == 0;
-  if (is_whole && !GoesByWindows(kernel_, *form)) turned.tile.unrolled = tile.unrolled;
+  if (is_whole && !GoesByWindows(kernel_, *form)) packed.tile.unrolled = tile.unrolled;
   if (way.by_tiles) {
-    turned.tiles = TileFormOf(kernel_, block, *form, unit_);
-    if (!turned.tiles) return Error(Code::kInternal, "no tile registers for such operands");
+    packed.tiles = TileFormOf(kernel_, block, *form, unit_);
+    if (!packed.tiles) return Error(Code::kInternal, "no tile registers for such operands");
     // Each k begins at a place of its own there, and has one scale.
-    turned.tile.unrolled = tile.unrolled & ~turned.tiles->scale_depths;
+    packed.tile.unrolled = tile.unrolled & ~packed.tiles->scale_depths;
   }
-  if (way.from == 0) return LowerOneWay(straight);
-  if (way.from == 1) return LowerOneWay(turned);
+  if (way.from == 0) return LowerStrategy(straight);
+  if (way.from == 1) return LowerStrategy(packed);
   llvm::BasicBlock* many = code_.NewBlock("rows.many");
   llvm::BasicBlock* few = code_.NewBlock("rows.few");
   llvm::BasicBlock* after = code_.NewBlock("rows.after");
@@ -268,24 +268,24 @@ Status KernelLowering::LowerWays(const loop::Block& block, const loop::Contracti
   Value* rows = Evaluate(loop::TiledRows(kernel_, schedule_));
   code_.CreateCondBr(code_.CreateICmpSGE(rows, code_.I64(way.from)), many, few);
   code_.SetInsertPoint(many);
-  TRY(LowerOneWay(turned));
+  TRY(LowerStrategy(packed));
   code_.CreateBr(after);
   few->moveAfter(code_.GetInsertBlock());
   code_.SetInsertPoint(few);
-  TRY(LowerOneWay(straight));
+  TRY(LowerStrategy(straight));
   code_.CreateBr(after);
   after->moveAfter(code_.GetInsertBlock());
   code_.SetInsertPoint(after);
   return {};
 }
 
-Status KernelLowering::LowerOneWay(Contract c) {
+Status KernelLowering::LowerStrategy(Contract c) {
   const loop::Block& block = c.block;
   const loop::ContractionSchedule& tile = c.tile;
   const size_t number = kernel_.params.size() + block.into;
   c.lanes = unit_.bytes / static_cast<unsigned>(SizeOf(c.form.sum));
   if (tile.lanes == Lanes::kDepth) c.pairs = PairsOf(kernel_, c.form, unit_);
-  if (c.is_turned && !c.tiles) c.pairs = TurnedPairsOf(kernel_, c.form, unit_);
+  if (c.is_packed && !c.tiles) c.pairs = PackedPairsOf(kernel_, c.form, unit_);
   c.step = (tile.lanes == Lanes::kDepth ? c.lanes : 1) * (c.pairs != Pairs::kNone ? 2 : 1);
   if (c.tiles) c.step = c.tiles->together();
   c.panel = panels_[&block];
@@ -293,7 +293,7 @@ Status KernelLowering::LowerOneWay(Contract c) {
     const int64_t at = TilePanelOf(block, *c.tiles, tile).scales_at();
     c.scales = code_.CreateConstGEP1_64(code_.getInt8Ty(), c.panel, static_cast<uint64_t>(at));
   }
-  if (c.is_turned && tile.turned.decodes_rows) {
+  if (c.is_packed && tile.packing.packs_a) {
     c.decoded_stride = Evaluate(DecodedSteps(block, tile, unit_));
     Value* panel_bytes = code_.CreateMul(c.decoded_stride, code_.I64(int64_t{tile.columns} * unit_.bytes));
     c.decoded = code_.CreateGEP(code_.getInt8Ty(), c.panel, {panel_bytes});
@@ -301,7 +301,7 @@ Status KernelLowering::LowerOneWay(Contract c) {
   c.ks.resize(block.depths.size());
   // The registers suffice for a few sums that are scaled as a whole.
   constexpr unsigned kScaledSumsMax = 8;
-  const bool may_scale = tile.in_turn != 0 || tile.rows * tile.columns <= kScaledSumsMax;
+  const bool may_scale = tile.streamed_columns != 0 || tile.rows * tile.columns <= kScaledSumsMax;
   if (tile.lanes == Lanes::kDepth && c.pairs == Pairs::kNone && may_scale) {
     c.left = FactorsOf(c, c.form.left);
     c.right = FactorsOf(c, c.form.right);
@@ -326,10 +326,10 @@ Status KernelLowering::LowerOneWay(Contract c) {
   const guards::Dim stride = TileBufferOf(kernel_, schedule_, block.into, unit_).columns;
   c.into_stride = stride.is_const() ? code_.I64(stride.const_value()) : Evaluate(stride);
   Value* end_column = end_column_ != nullptr ? end_column_ : Evaluate(block.extent);
-  const bool has_windows = c.is_turned && GoesByWindows(kernel_, c.form);
-  const size_t outermost = c.is_turned && !has_windows ? 0 : tile.lane_depth;
-  Value* depth = Evaluate(block.depths[outermost], Place::Depth(outermost));
-  if (tile.in_turn != 0) TRY(KeepRows(c));
+  const bool has_windows = c.is_packed && GoesByWindows(kernel_, c.form);
+  const size_t outermost = c.is_packed && !has_windows ? 0 : tile.lane_depth;
+  Value* depth = Evaluate(block.depths[outermost], NumberSlot::Depth(outermost));
+  if (tile.streamed_columns != 0) TRY(KeepRows(c));
   if (has_windows) BeginWindows(c);
   Accumulators none;
   const int64_t columns = tile.lanes == Lanes::kDepth ? tile.columns : int64_t{tile.columns} * c.lanes;
@@ -340,7 +340,7 @@ Status KernelLowering::LowerOneWay(Contract c) {
     TRY(FindActiveRangeOfTask(c, c.bounds_depth() ? kWholePieces : columns));
     if (c.bounds_columns()) std::tie(first_column, end_column) = c.of_task;
   }
-  const bool may_be_narrow = tile.lanes == Lanes::kColumns && !c.is_turned && !block.has_active_range() &&
+  const bool may_be_narrow = tile.lanes == Lanes::kColumns && !c.is_packed && !block.has_active_range() &&
                              tile.columns % 2 == 0 && tile.rows > 1 && !block.extent.is_const();
   std::optional<Contract> narrow;
   if (may_be_narrow) {
@@ -348,24 +348,24 @@ Status KernelLowering::LowerOneWay(Contract c) {
     narrow->tile.columns /= 2;
   }
   const auto panel = [&](Value* first_k, Value* end_k) -> Status {
-    if (c.decoded != nullptr) TRY(DecodeRows(c, first_k, end_k));
+    if (c.decoded != nullptr) TRY(PackA(c, first_k, end_k));
     const auto rows = [&](Value* column, Accumulators&) -> Status {
       if (has_windows) {
         TRY(PieceOfWindows(c, column, end_column, first_k, end_k));
       } else if (c.tiles && !c.tiles->right_lies_along_depth) {
-        TRY(PackColumns(c, column, end_column, first_k, end_k));
-      } else if (c.is_turned) {
+        TRY(PackTilesOfB(c, column, end_column, first_k, end_k));
+      } else if (c.is_packed) {
         const bool lies_along_depth = loop::DepthOfLanes(kernel_, c.form).has_value();
-        TRY(lies_along_depth ? TurnColumns(c, column, end_column, first_k, end_k)
+        TRY(lies_along_depth ? PackB(c, column, end_column, first_k, end_k)
                              : LayColumns(c, column, end_column, first_k, end_k));
       }
       const std::function<Status(Value*, Accumulators&)> tile_at = [&](Value* row, Accumulators&) {
-        if (tile.in_turn == 0 && !has_windows) FetchNextColumns(c, row, column, first_k, columns);
+        if (tile.streamed_columns == 0 && !has_windows) FetchNextColumns(c, row, column, first_k, columns);
         if (c.bounds_depth()) FindActiveRangeOfRows(c, row, {first_k, end_k}, c.step);
         if (has_windows) return ContractWindows(c, row, column, first_k, end_k);
         if (c.tiles) return ContractTiles(c, row, column, first_k, end_k);
-        if (c.is_turned) return ContractTurned(c, row, column, first_k, end_k);
-        if (tile.in_turn != 0) return ContractInTurn(c, row, column, end_column, first_k, end_k);
+        if (c.is_packed) return ContractPacked(c, row, column, first_k, end_k);
+        if (tile.streamed_columns != 0) return ContractStreamed(c, row, column, end_column, first_k, end_k);
         return tile.lanes == Lanes::kDepth ? ContractAlongDepth(c, row, column, end_column, first_k, end_k)
                                            : ContractAlongColumns(c, row, column, end_column, first_k, end_k);
       };
@@ -451,21 +451,21 @@ void KernelLowering::StoreFolded(const Contract& c, std::vector<Value*> sums, Va
                                  Value* first_k) {
   std::vector<int> kept(sums.size());
   std::iota(kept.begin(), kept.end(), 0);
-  Value* folded = FoldSums(std::move(sums), c.lanes);
+  Value* folded = ReduceSums(std::move(sums), c.lanes);
   if (Builder::LanesOf(folded) != kept.size()) folded = code_.CreateShuffleVector(folded, kept);
   StoreSums(c, folded, row, column, 0, first_k);
 }
 
 /// Stack memory of the sums of one register tile.
-Value* KernelLowering::StageOf(llvm::Type* vector) {
+Value* KernelLowering::StackSlotsOf(llvm::Type* vector) {
   constexpr uint64_t kSumsMax = 64;
-  Value*& stage = fold_stages_[vector];
-  if (stage == nullptr) {
+  Value*& stack = sum_slots_[vector];
+  if (stack == nullptr) {
     llvm::AllocaInst* slots = prologue_.CreateAlloca(llvm::ArrayType::get(vector, kSumsMax));
     slots->setAlignment(llvm::Align(64));
-    stage = slots;
+    stack = slots;
   }
-  return stage;
+  return stack;
 }
 
 /// `sum` and the product of two registers of factors, or of pairs of them.
@@ -552,9 +552,9 @@ Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column
     StoreFolded(c, sums[0].parts, row, column, first_k);
     return {};
   }
-  Value* stage = StageOf(vector);
+  Value* stack = StackSlotsOf(vector);
   for (size_t i = 0; i < sums[0].parts.size(); ++i) {
-    code_.CreateStore(sums[0].parts[i], code_.CreateConstGEP1_64(vector, stage, i));
+    code_.CreateStore(sums[0].parts[i], code_.CreateConstGEP1_64(vector, stack, i));
   }
   return StoreStaged(c, row, column, first_k);
 }
@@ -563,10 +563,10 @@ Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column
 /// shuffles than for all else here.
 Status KernelLowering::StoreStaged(const Contract& c, Value* row, Value* column, Value* first_k) {
   llvm::Type* vector = code_.TypeOf(c.form.sum, c.lanes);
-  Value* stage = StageOf(vector);
+  Value* stack = StackSlotsOf(vector);
   Accumulators none;
   return CountUp(code_.I64(0), code_.I64(c.tile.rows), 1, none, [&](Value* r, Accumulators&) -> Status {
-    Value* line = code_.CreateGEP(vector, stage, {code_.CreateMul(r, code_.I64(c.tile.columns))});
+    Value* line = code_.CreateGEP(vector, stack, {code_.CreateMul(r, code_.I64(c.tile.columns))});
     std::vector<Value*> of_row;
     for (unsigned j = 0; j < c.tile.columns; ++j) {
       of_row.push_back(code_.CreateLoad(vector, code_.CreateConstGEP1_64(vector, line, j)));

@@ -236,7 +236,7 @@ void KernelLowering::ForEachUnrolled(Contract& c, const std::function<void()>& b
 
 /// One vector with the sum over the lanes of each of `sums`, in order: pairs of vectors are folded
 /// into one until one is left, so that each instruction works for several sums.
-Value* KernelLowering::FoldSums(std::vector<Value*> sums, unsigned lanes) {
+Value* KernelLowering::ReduceSums(std::vector<Value*> sums, unsigned lanes) {
   sums.resize(std::bit_ceil(sums.size()), nullptr);
   unsigned segment = lanes;  // Lanes that belong to one sum.
   const auto fold = [&](Value* a, Value* b) -> Value* {

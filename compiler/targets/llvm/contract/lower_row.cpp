@@ -112,7 +112,7 @@ Value* KernelLowering::KeptVector(const Contract& c, const Line& left, size_t la
 
 /// Bytes of a column that are read before the next one has its turn, at most: those between the columns, which may lie
 /// far apart. 0: nobody knows.
-int64_t KernelLowering::BytesInTurn(const Contract& c, const Inst& load, size_t lane) const {
+int64_t KernelLowering::StreamedBytes(const Contract& c, const Inst& load, size_t lane) const {
   const auto size = static_cast<int64_t>(guards::SizeOf(load.dtype));
   const guards::Dim& apart = load.index.coefs[kernel_.rows.size()];
   if (!apart.is_const() || apart.const_value() <= 0) return 0;
@@ -129,10 +129,10 @@ int64_t KernelLowering::BytesInTurn(const Contract& c, const Inst& load, size_t 
 int64_t KernelLowering::BytesAhead(const Contract& c, const Inst& load, size_t lane) const {
   const auto size = static_cast<int64_t>(guards::SizeOf(load.dtype));
   const guards::Dim& apart = load.index.coefs[kernel_.rows.size()];
-  const int64_t read = BytesInTurn(c, load, lane);
+  const int64_t read = StreamedBytes(c, load, lane);
   if (read == 0) return kAheadBytes;
-  const int64_t together = read * c.tile.in_turn;
-  return (kAheadBytes + together - 1) / together * c.tile.in_turn * apart.const_value() * size;
+  const int64_t together = read * c.tile.streamed_columns;
+  return (kAheadBytes + together - 1) / together * c.tile.streamed_columns * apart.const_value() * size;
 }
 
 /// Asks for a line of each page that is read a good while after the column `right`.
@@ -140,7 +140,7 @@ void KernelLowering::TouchAhead(const Contract& c, const Line& right, size_t lan
   for (size_t n = 0; n < right.loads.size(); ++n) {
     const Inst& load = At(c.form.right.loads[n]);
     if (load.index.coefs[lane].is_zero()) continue;
-    const int64_t bytes = std::min(BytesInTurn(c, load, lane), kTouchedAtOnceMax);
+    const int64_t bytes = std::min(StreamedBytes(c, load, lane), kTouchedAtOnceMax);
     for (int64_t byte = 0; byte < bytes; byte += kPageBytes) {
       Value* at =
           code_.CreateConstGEP1_64(code_.getInt8Ty(), right.loads[n], static_cast<uint64_t>(kTouchedBytes + byte));
@@ -292,26 +292,26 @@ Result<std::vector<Value*>> KernelLowering::SumsOfColumns(Contract& c, std::span
 }
 
 /// A register tile whose columns have their turn.
-Status KernelLowering::ContractInTurn(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
-                                      Value* end_k) {
+Status KernelLowering::ContractStreamed(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
+                                        Value* end_k) {
   llvm::Type* vector = code_.TypeOf(c.form.sum, c.lanes);
-  Value* stage = StageOf(vector);
+  Value* stack = StackSlotsOf(vector);
   const std::vector<Line> left = LinesOfRows(c, row, c.tile.rows);
   Accumulators none;
   Value* last = code_.CreateSub(end_column, code_.I64(1));
   const auto sum_of = [&](Value* j, Accumulators&) -> Status {
     Value* at = code_.Binary(llvm::Intrinsic::smin, code_.CreateAdd(column, j), last);
-    const std::vector<Line> right = LinesOfColumns(c, at, end_column, c.tile.in_turn);
+    const std::vector<Line> right = LinesOfColumns(c, at, end_column, c.tile.streamed_columns);
     for (const Line& line : right) TouchAhead(c, line, kernel_.rows.size() + 1 + c.tile.lane_depth);
     TRY_ASSIGN(const std::vector<Value*> sums, SumsOfColumns(c, left, right, first_k, end_k));
     for (size_t n = 0; n < sums.size(); ++n) {
       const size_t place = n / right.size() * c.tile.columns + n % right.size();
-      Value* to = code_.CreateConstGEP1_64(vector, code_.CreateGEP(vector, stage, {j}), place);
+      Value* to = code_.CreateConstGEP1_64(vector, code_.CreateGEP(vector, stack, {j}), place);
       code_.CreateStore(sums[n], to);
     }
     return {};
   };
-  TRY(CountUp(code_.I64(0), code_.I64(c.tile.columns), c.tile.in_turn, none, sum_of, /*at_least_once=*/true));
+  TRY(CountUp(code_.I64(0), code_.I64(c.tile.columns), c.tile.streamed_columns, none, sum_of, /*at_least_once=*/true));
   return StoreStaged(c, row, column, first_k);
 }
 

@@ -80,8 +80,8 @@ Value* KernelLowering::ScaleStep(const Contract& c, Value* first_k) {
   return at;
 }
 
-/// As TurnColumns, of a right operand that lies along columns: neighbours along k are put together.
-Status KernelLowering::PackColumns(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k) {
+/// As PackB, of a right operand that lies along columns: neighbours along k are put together.
+Status KernelLowering::PackTilesOfB(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k) {
   const unsigned together = c.tiles->together();
   const unsigned bits = 32 / together, vectors = c.tile.columns;
   const Line right = LinesOfColumns(c, column, end_column, 1)[0];
@@ -131,7 +131,7 @@ Status KernelLowering::PackColumns(Contract& c, Value* column, Value* end_column
 }
 
 /// Rows from `row` on, as far as the task has them, of one step of tiles from c.ks on, side by side.
-Status KernelLowering::PackRows(Contract& c, Value* row, Value* end_k, Value* to) {
+Status KernelLowering::PackTilesOfA(Contract& c, Value* row, Value* end_k, Value* to) {
   const auto steps = static_cast<unsigned>(c.tiles->steps());
   Value* mask = FirstLanes(code_.CreateSub(end_k, c.ks[c.tile.lane_depth]), steps);
   Value* count = code_.Binary(llvm::Intrinsic::smin, code_.CreateSub(end_row_, row), code_.I64(c.tile.rows));
@@ -173,10 +173,10 @@ Status KernelLowering::StoreTiles(const Contract& c, Value* row, Value* column, 
     return {};
   }
   llvm::Type* vector = code_.TypeOf(c.form.sum, c.lanes);
-  Value* stage = StageOf(vector);
+  Value* stack = StackSlotsOf(vector);
   for (unsigned tile = 0; tile < tiles; ++tile) {
     const unsigned first = tile / vectors * kRowsOfTile * vectors + tile % vectors;
-    registers.Store(tile, code_.CreateConstGEP1_64(vector, stage, first), code_.I64(kRowBytes * vectors));
+    registers.Store(tile, code_.CreateConstGEP1_64(vector, stack, first), code_.I64(kRowBytes * vectors));
   }
   std::vector<Value*> of_columns;
   if (!c.tiles->right_scales.empty()) {
@@ -198,7 +198,7 @@ Status KernelLowering::StoreTiles(const Contract& c, Value* row, Value* column, 
           of_row = DecodeAll(c, c.tiles->left_scales, c.form.left, line, kernel_.rows.size(), 1, nullptr);
           of_row = code_.Splat(of_row, c.lanes);
         }
-        Value* line = code_.CreateGEP(vector, stage, {code_.CreateMul(r, code_.I64(vectors))});
+        Value* line = code_.CreateGEP(vector, stack, {code_.CreateMul(r, code_.I64(vectors))});
         for (unsigned v = 0; v < vectors; ++v) {
           Value* sums = code_.CreateLoad(vector, code_.CreateConstGEP1_64(vector, line, v));
           if (!of_columns.empty()) sums = code_.Times(sums, of_columns[v]);
@@ -219,7 +219,7 @@ Status KernelLowering::ContractTiles(Contract& c, Value* row, Value* column, Val
   Value* stride = StrideOfRows(c);
   llvm::Type* byte = code_.getInt8Ty();
   llvm::Type* line_of_panel = llvm::ArrayType::get(byte, uint64_t(kRowBytes) * across);
-  Value* stage = StageOf(llvm::FixedVectorType::get(byte, unsigned(kRowBytes)));
+  Value* stack = StackSlotsOf(llvm::FixedVectorType::get(byte, unsigned(kRowBytes)));
   Accumulators none;
   Value*& k = c.ks[c.tile.lane_depth];
   // One step of tiles, whose rows lie at `from`.
@@ -228,7 +228,7 @@ Status KernelLowering::ContractTiles(Contract& c, Value* row, Value* column, Val
       Value* at = code_.CreateMul(apart, code_.I64(int64_t{i} * kRowsOfTile));
       registers.Load(first_left + i, code_.CreateGEP(byte, from, {at}), apart);
     }
-    Value* panel = code_.CreateGEP(line_of_panel, c.panel, {TurnedStep(c, first_k)});
+    Value* panel = code_.CreateGEP(line_of_panel, c.panel, {PackedStep(c, first_k)});
     for (unsigned j = 0; j < across; ++j) {
       const unsigned right = first_right + j % rights;
       registers.Load(right, code_.CreateConstGEP1_64(byte, panel, uint64_t(kRowBytes) * j),
@@ -254,8 +254,8 @@ Status KernelLowering::ContractTiles(Contract& c, Value* row, Value* column, Val
     }
     return CountUp(whole, end, c.tiles->steps(), none, [&](Value* at, Accumulators&) -> Status {
       k = at;
-      TRY(PackRows(c, row, end, stage));
-      multiply(stage, code_.I64(kRowBytes));
+      TRY(PackTilesOfA(c, row, end, stack));
+      multiply(stack, code_.I64(kRowBytes));
       return {};
     });
   };

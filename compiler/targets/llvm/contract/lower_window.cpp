@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Contractions over windows, as convolutions are: rows read at several k, some of them outside the tensor, where a
-// condition makes what they read zero. Vectors run along j. The columns of a register tile are turned over into memory
-// of the task, as in lower_turned.cpp, piece by piece of one k; that k is then the innermost loop, and what rows read
+// condition makes what they read zero. Vectors run along j. The columns of a register tile are packed into memory
+// of the task, as in lower_packed.cpp, piece by piece of one k; that k is then the innermost loop, and what rows read
 // along it is one address for each row. Where a condition does not hold, that is the address of zeros.
 #include <llvm/IR/GlobalVariable.h>
 
@@ -17,7 +17,7 @@ using llvm::Value;
 using loop::Id;
 using loop::Inst;
 
-/// Before the pieces of a task: whether the last task of this call has turned over the same columns.
+/// Before the pieces of a task: whether the last task of this call has packed the same columns.
 void KernelLowering::BeginWindows(Contract& c) {
   c.piece = c.panel;
   if (!WindowPanelOf(kernel_, c.form, c.tile, schedule_, unit_).is_kept) return;
@@ -32,23 +32,23 @@ void KernelLowering::BeginWindows(Contract& c) {
 
 /// Sees to it that the panel of a piece is there.
 Status KernelLowering::PieceOfWindows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k) {
-  if (c.is_new == nullptr) return TurnWindows(c, column, end_column, first_k, end_k);
-  if (c.tile.turned.depth != 0) {
+  if (c.is_new == nullptr) return PackWindows(c, column, end_column, first_k, end_k);
+  if (c.tile.packing.depth != 0) {
     const WindowPanel panel = WindowPanelOf(kernel_, c.form, c.tile, schedule_, unit_);
     const int64_t elements = panel.rows.const_value() * int64_t{c.tile.columns} * c.lanes;
-    Value* number = code_.CreateUDiv(first_k, code_.I64(c.tile.turned.depth));
+    Value* number = code_.CreateUDiv(first_k, code_.I64(c.tile.packing.depth));
     c.piece = code_.CreateGEP(code_.getFloatTy(), c.panel, {code_.CreateMul(number, code_.I64(elements))});
   }
   Status status;
   code_.If(c.is_new, nullptr, [&]() -> Value* {
-    status = TurnWindows(c, column, end_column, first_k, end_k);
+    status = PackWindows(c, column, end_column, first_k, end_k);
     return nullptr;
   });
   return status;
 }
 
 /// The columns from `column` on that one register tile has, for the innermost k from `first_k` to `end_k`.
-Status KernelLowering::TurnWindows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k) {
+Status KernelLowering::PackWindows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k) {
   constexpr unsigned kTogether = 4;
   const WindowPanel panel = WindowPanelOf(kernel_, c.form, c.tile, schedule_, unit_);
   const size_t cut = c.tile.lane_depth;
@@ -56,7 +56,7 @@ Status KernelLowering::TurnWindows(Contract& c, Value* column, Value* end_column
   const Inst& load = At(c.form.right.root);
   llvm::Type* element = code_.getFloatTy();
   // The run, in rows of the panel: all of it, or what a piece of it takes.
-  const bool is_cut_in_run = c.tile.turned.depth != 0 && std::ranges::find(panel.run, cut) != panel.run.end();
+  const bool is_cut_in_run = c.tile.packing.depth != 0 && std::ranges::find(panel.run, cut) != panel.run.end();
   Value* first = code_.I64(0);
   Value* end = Evaluate(panel.run_steps);
   if (is_cut_in_run) {
@@ -65,30 +65,30 @@ Status KernelLowering::TurnWindows(Contract& c, Value* column, Value* end_column
   }
   const guards::Dim& steps = panel.run_steps;
   const bool is_even = steps.is_const() && steps.const_value() % c.lanes == 0 &&
-                       (!is_cut_in_run ||
-                        (c.form.depths[cut].is_const() && c.form.depths[cut].const_value() % c.tile.turned.depth == 0));
+                       (!is_cut_in_run || (c.form.depths[cut].is_const() &&
+                                           c.form.depths[cut].const_value() % c.tile.packing.depth == 0));
   Accumulators none;
   Value* count = code_.Binary(llvm::Intrinsic::smin, code_.CreateSub(end_column, column), code_.I64(width));
   return CountUp(code_.I64(0), count, kTogether, none, [&](Value* ahead, Accumulators&) -> Status {
     const std::vector<Line> columns = LinesOfColumns(c, code_.CreateAdd(column, ahead), end_column, kTogether);
     // `row` of the panel, where the run begins; `from`, elements on from each column's first.
-    const auto turn_run = [&](Value* row, Value* from) -> Status {
+    const auto pack_run = [&](Value* row, Value* from) -> Status {
       const auto turn = [&](Value* at, Value* mask) {
         std::vector<Value*> block;
         for (const Line& line : columns) {
           Value* address = code_.CreateGEP(element, line.loads[0], {code_.CreateAdd(from, at)});
           block.push_back(LoadSideBySide(load, address, c.lanes, mask));
         }
-        TurnBlocks(block);
+        TransposeInPairs(block);
         Value* into = code_.CreateAdd(row, code_.CreateSub(at, first));
         into = code_.CreateAdd(code_.CreateMul(into, code_.I64(width)), ahead);
-        StoreTurned(block, code_.CreateGEP(element, c.piece, {into}), width);
+        StorePacked(block, code_.CreateGEP(element, c.piece, {into}), width);
       };
       // What the last vector writes behind the run, the next run overwrites.
       return ByVectors(first, end, c.lanes, is_even, turn);
     };
     const std::function<Status(size_t, Value*, Value*)> each_outer = [&](size_t n, Value* row, Value* from) -> Status {
-      if (n == panel.outer.size()) return turn_run(row, from);
+      if (n == panel.outer.size()) return pack_run(row, from);
       const size_t k = panel.outer[n];
       Value* begin = k == cut ? first_k : code_.I64(0);
       Value* behind = k == cut ? end_k : DepthOf(c, k);
@@ -103,14 +103,14 @@ Status KernelLowering::TurnWindows(Contract& c, Value* column, Value* end_column
   });
 }
 
-/// Fetches a part of the columns that are turned over next, while others are multiplied: each register tile of rows
+/// Fetches a part of the columns that are packed next, while others are multiplied: each register tile of rows
 /// does so at each combination of the outer k, for a few columns.
 void KernelLowering::FetchNextPiece(const Contract& c, const WindowPanel& panel, Value* row, Value* column,
                                     Value* end_k) {
   const size_t cut = c.tile.lane_depth;
   const guards::Dim steps = panel.run_steps;
   constexpr int64_t kLine = 64, kLinesMax = 64;
-  if (c.tile.turned.depth == 0 || !panel.outer.empty() || !steps.is_const()) return;
+  if (c.tile.packing.depth == 0 || !panel.outer.empty() || !steps.is_const()) return;
   const int64_t lines = (steps.const_value() * int64_t{sizeof(float)} + kLine - 1) / kLine + 1;
   if (lines > kLinesMax) return;
   const int64_t width = int64_t{c.tile.columns} * c.lanes;
@@ -203,7 +203,7 @@ void KernelLowering::AddWindowStep(const Contract& c, Value* at, const std::func
 
 /// One register tile of sums, from `row` and `column` on.
 Status KernelLowering::ContractWindows(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k) {
-  if (c.tile.turned.gathers) return ContractGathered(c, row, column, first_k);
+  if (c.tile.packing.gathers) return ContractGathered(c, row, column, first_k);
   const unsigned rows = c.tile.rows, vectors = c.tile.columns;
   const size_t cut = c.tile.lane_depth;
   const WindowPanel panel = WindowPanelOf(kernel_, c.form, c.tile, schedule_, unit_);
@@ -213,7 +213,7 @@ Status KernelLowering::ContractWindows(Contract& c, Value* row, Value* column, V
   const bool is_in_condition = std::ranges::any_of(
       c.form.left.indices, [&](Id id) { return !At(id).index.coefs[kernel_.rows.size() + 1 + cut].is_zero(); });
   // Zeros lie side by side, as many as one piece has steps.
-  const guards::Dim piece = c.tile.turned.depth != 0 ? guards::Dim(c.tile.turned.depth) : c.form.depths[cut];
+  const guards::Dim piece = c.tile.packing.depth != 0 ? guards::Dim(c.tile.packing.depth) : c.form.depths[cut];
   constexpr int64_t kZerosMax = 4096;
   const bool has_zeros =
       coef.is_one() && !is_in_condition && piece.is_const() && piece.const_value() <= kZerosMax && !checks_accesses_;

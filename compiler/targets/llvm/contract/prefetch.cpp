@@ -107,21 +107,21 @@ void KernelLowering::FetchNextColumns(const Contract& c, Value* row, Value* colu
   // Neighbours in memory are a run: a column, or the columns of one k.
   const bool is_along_depth = coefs[depth_variable].is_one();
   const size_t apart = is_along_depth ? column_variable : depth_variable;
-  const bool is_across = c.is_turned && c.tile.depth != 0 && coefs[column_variable].is_one();
+  const bool is_across = c.is_packed && c.tile.depth != 0 && coefs[column_variable].is_one();
   if ((!is_along_depth && !is_across) || !coefs[apart].is_const() || !extent.is_const()) return;
   const auto size = static_cast<int64_t>(SizeOf(load.dtype));
   const int64_t depth = c.tile.depth == 0 ? extent.const_value() : std::min(c.tile.depth, extent.const_value());
   const int64_t lines = ((is_along_depth ? depth : width) * size + kLineBytes - 1) / kLineBytes;
   if (lines == 0) return;
   const bool is_known = !hides_sizes_ || !is_along_depth;
-  Value* run_lines = is_known ? code_.I64(lines) : Hidden(lines, Place::Lines(c.is_turned));
+  Value* run_lines = is_known ? code_.I64(lines) : Hidden(lines, NumberSlot::Lines(c.is_packed));
   // The lines are shared out among the register tiles of the task. One line at least: a loop is less than a branch.
   Value* turns = CeilDiv(code_.CreateSub(end_row_, first_row_), c.tile.rows);
   Value* all = code_.CreateMul(run_lines, code_.I64(is_along_depth ? width : depth));
   Value* share = code_.CreateUDiv(code_.CreateAdd(all, code_.CreateSub(turns, code_.I64(1))), turns);
   Value* begin = code_.CreateMul(code_.CreateUDiv(code_.CreateSub(row, first_row_), code_.I64(c.tile.rows)), share);
   Value* end = code_.Binary(llvm::Intrinsic::smin, code_.CreateAdd(begin, share), all);
-  Value* has_first_rows = code_.CreateICmpSLT(first_row_, code_.I64(schedule_.rows_at_once()));
+  Value* has_first_rows = code_.CreateICmpSLT(first_row_, code_.I64(schedule_.rows_per_batch()));
   end = code_.CreateSelect(has_first_rows, end, begin);
   llvm::Type* byte = code_.getInt8Ty();
   // Behind the last columns come the first ones, for the next piece of k, and then those of the next task.

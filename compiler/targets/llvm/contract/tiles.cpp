@@ -12,8 +12,8 @@
 #include "compiler/loop/contraction.h"
 #include "compiler/loop/ops.h"
 #include "compiler/targets/llvm/contract/gathered_rows.h"
-#include "compiler/targets/llvm/contract/turned_ways.h"
-#include "compiler/targets/llvm/squares.h"
+#include "compiler/targets/llvm/contract/packing.h"
+#include "compiler/targets/llvm/transpose.h"
 #include "compiler/targets/x86/tile_form.h"
 
 namespace ingot::compiler::x86 {
@@ -26,17 +26,17 @@ namespace {
 constexpr int64_t kDepthBytes = 4096;
 // Of columns in turn, whose sums are four times as many: as many additions for each. What all rows of a register tile
 // read meanwhile stays in the first cache.
-constexpr int64_t kDepthBytesInTurn = 4 * kDepthBytes;
-constexpr int64_t kRowBytesInTurn = 8 * kDepthBytes;
+constexpr int64_t kStreamedDepthBytes = 4 * kDepthBytes;
+constexpr int64_t kStreamedRowBytes = 8 * kDepthBytes;
 // Rows whose factors are read beside those of a column from memory: with more of them less of what comes late is
 // hidden.
-constexpr int64_t kRowsInTurn = 4;
+constexpr int64_t kStreamedRowsMax = 4;
 // Rows of a task where there are many: they fill half the second cache.
 constexpr int64_t kRowTile = 64;
 // The same where columns are multiplied as they lie: they come from memory once for all of these.
 constexpr int64_t kRowTileOfPlain = 128;
-// Where each task turns over what its rows share.
-constexpr int64_t kTurnedRowTile = 144;
+// Where each task packs what its rows share.
+constexpr int64_t kPackedRowTile = 144;
 // Of row buffers that hold all columns of each row of a task.
 constexpr int64_t kBufferBytes = 256 << 10;
 constexpr int64_t kTypicalColumns = 1024;
@@ -58,15 +58,15 @@ constexpr int64_t kTileTaskRowsOfNarrow = 256;
 // What rows that are computed at once have for the depth of a panel, in f32: it stays in the second cache while the
 // columns of a task pass by.
 constexpr int64_t kRowBytesAtOnce = 288 << 10;
-// The same of windows: tasks of many rows turn over less often, tasks of few are more.
+// The same of windows: tasks of many rows pack less often, tasks of few are more.
 constexpr int64_t kWindowRowTile = 192;
-// Columns that threads keep turned over need no long tasks: what few rows make stays in the first cache.
+// Columns that threads keep packed need no long tasks: what few rows make stays in the first cache.
 constexpr int64_t kGatheredRowTile = 48;
-// Steps of all k together that are turned over at a time, of windows: their panel stays in the second cache.
+// Steps of all k together that are packed at a time, of windows: their panel stays in the second cache.
 constexpr int64_t kWindowDepth = 576;
 // Steps that rows read side by side under one condition: fewer are gathered first.
 constexpr int64_t kGatheredStepsMax = 8;
-// What a thread keeps turned over from task to task: as much as leaves room in the second cache.
+// What a thread keeps packed from task to task: as much as leaves room in the second cache.
 constexpr int64_t kKeptBytes = 640 << 10;
 // Steps of a k that are taken side by side, on what was read once: elements in one byte, mostly.
 constexpr int64_t kUnrolledMax = 4;
@@ -77,9 +77,9 @@ int64_t KnownRows(const loop::Kernel& kernel) {
   return kernel.rows.back().is_const() ? std::max<int64_t>(1, kernel.rows.back().const_value()) : 0;
 }
 
-/// Rows of a task, at most, whose columns are turned over.
-int64_t TurnedTaskRows(const loop::Block& block, const loop::ContractionSchedule& tile) {
-  if (!tile.turned.by_tiles) return kTurnedRowTile;
+/// Rows of a task, at most, whose columns are packed.
+int64_t PackedTaskRows(const loop::Block& block, const loop::ContractionSchedule& tile) {
+  if (!tile.packing.by_tiles) return kPackedRowTile;
   const bool is_narrow = block.extent.is_const() && block.extent.const_value() <= kNarrowColumns;
   return is_narrow ? kTileTaskRowsOfNarrow : kTileTaskRows;
 }
@@ -136,17 +136,17 @@ loop::ContractionSchedule WindowTileOf(const loop::Kernel& kernel, const loop::B
   }
   const int64_t extent = extent_of(tile.lane_depth);
   const int64_t depth = std::max<int64_t>(4, kWindowDepth / (steps / extent) / 4 * 4);
-  tile.turned.from = 1;
-  tile.turned.depth = block.depths[tile.lane_depth].is_const() && extent <= depth ? 0 : depth;
+  tile.packing.from = 1;
+  tile.packing.depth = block.depths[tile.lane_depth].is_const() && extent <= depth ? 0 : depth;
   const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
   const int64_t vectors =
       block.extent.is_const() ? std::max<int64_t>(1, (block.extent.const_value() + lanes - 1) / lanes) : 0;
-  std::tie(tile.turned.rows, tile.turned.columns) = WindowRegisters(rows, vectors, unit.bytes == 64);
+  std::tie(tile.packing.rows, tile.packing.columns) = WindowRegisters(rows, vectors, unit.bytes == 64);
   loop::ContractionSchedule whole = tile;
-  whole.turned.depth = 0;
+  whole.packing.depth = 0;
   if (extent <= kGatheredStepsMax && GatheredRowsOf(kernel, form, WindowPanelOf(kernel, form, whole, {}, unit))) {
     tile = whole;
-    tile.turned.gathers = true;
+    tile.packing.gathers = true;
   }
   return tile;
 }
@@ -158,31 +158,31 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
   const auto form = *loop::ContractionOf(kernel, block);
   if (GoesByWindows(kernel, form)) return WindowTileOf(kernel, block, form, rows, unit);
   const bool is_few = rows != 0 && rows <= kFewRows, is_wide = unit.bytes == 64;
-  tile.turned = TurnedOf(kernel, block, rows, form, unit);
+  tile.packing = PackingOf(kernel, block, rows, form, unit);
   const auto depth_of_lanes = loop::DepthOfLanes(kernel, form);
   if (depth_of_lanes) {
     tile.lanes = Lanes::kDepth;
     tile.lane_depth = static_cast<unsigned>(*depth_of_lanes);
     size_t widest = 1;
     for (const loop::Id load : form.right.loads) widest = std::max(widest, SizeOf(kernel.insts[load].dtype));
-    // Where all rows but a few are turned over for, those few are read as few rows are.
-    const bool leaves_few = tile.turned.from > 1 && tile.turned.from < kPlainTurnedRowsMin;
+    // Where all rows but a few are packed for, those few are read as few rows are.
+    const bool leaves_few = tile.packing.from > 1 && tile.packing.from < kPlainPackedRowsMin;
     if (is_few || leaves_few) {
       const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone;
-      const int64_t most = decodes && is_wide && rows != 0 ? 2 * kRowsInTurn : kRowsInTurn;
+      const int64_t most = decodes && is_wide && rows != 0 ? 2 * kStreamedRowsMax : kStreamedRowsMax;
       const int64_t groups = (rows + most - 1) / most;
       tile.rows = static_cast<unsigned>(rows == 0 ? most : (rows + groups - 1) / groups);
       tile.columns = 8;
       // Where memory is not what they wait for, two columns share what rows read.
-      tile.in_turn = rows > kRowsInTurn || (decodes && tile.rows > 2) ? 2 : 1;
-      tile.depth = std::min(kDepthBytesInTurn, kRowBytesInTurn / int64_t{tile.rows});
+      tile.streamed_columns = rows > kStreamedRowsMax || (decodes && tile.rows > 2) ? 2 : 1;
+      tile.depth = std::min(kStreamedDepthBytes, kStreamedRowBytes / int64_t{tile.rows});
     } else {
       // As many sums as there are registers, less one row of factors and one more.
       tile.rows = static_cast<unsigned>(rows == 0 ? 4 : std::min<int64_t>(rows, 4));
       if (!is_wide) tile.rows = std::min(tile.rows, 3U);
       tile.columns = is_wide ? 6 : 4;
       // The columns of a task are whole register tiles of either way.
-      if (is_wide && tile.turned.from > 1) std::tie(tile.rows, tile.columns) = std::pair(3U, 8U);
+      if (is_wide && tile.packing.from > 1) std::tie(tile.rows, tile.columns) = std::pair(3U, 8U);
       tile.depth = kDepthBytes;
     }
     // Pieces are whole rounds of every way of reading.
@@ -207,7 +207,7 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
   // Wide sums take two registers for the elements of one.
   if (form.sum == guards::DType::kF64 && tile.columns > 2) tile.columns /= 2;
   // Code for any number of rows is the same for all sizes (outline.h).
-  const bool is_open = rows == 0 && tile.in_turn == 0;
+  const bool is_open = rows == 0 && tile.streamed_columns == 0;
   if (block.depths.size() > 1) {
     // Operands in groups are of few bits: a panel of them is in the first cache as it is.
     tile.depth = 0;
@@ -273,7 +273,7 @@ size_t RowDimsOf(const loop::Kernel& kernel) {
 }
 
 void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
-  int64_t row_step = 1, column_step = 1, most_rows = kRowTile, rows_at_once = 0;
+  int64_t row_step = 1, column_step = 1, most_rows = kRowTile, rows_per_batch = 0;
   bool is_along_columns = false, has_windows = false, has_plain_panels = false;
   schedule.row_dims = RowDimsOf(kernel);
   const guards::Dim tiled = loop::TiledRows(kernel, schedule);
@@ -283,32 +283,33 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
     if (!block.is_contraction()) continue;
     const loop::ContractionSchedule tile = TileOf(kernel, block, rows, unit);
     const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(kernel.row_buffers[block.into].dtype));
-    if (tile.turned.from != 1) {
+    if (tile.packing.from != 1) {
       row_step = std::lcm(row_step, int64_t{tile.rows});
       const bool along_columns = tile.lanes == Lanes::kColumns;
       column_step = std::lcm(column_step, along_columns ? tile.columns * lanes : tile.columns);
       is_along_columns |= along_columns;
     }
-    if (tile.turned.from != 0) {
-      row_step = std::lcm(row_step, int64_t{tile.turned.rows});
-      column_step = std::lcm(column_step, tile.turned.columns * lanes);
+    if (tile.packing.from != 0) {
+      row_step = std::lcm(row_step, int64_t{tile.packing.rows});
+      column_step = std::lcm(column_step, tile.packing.columns * lanes);
       is_along_columns = true;
       const auto form = *loop::ContractionOf(kernel, block);
       const bool is_window = GoesByWindows(kernel, form);
-      const bool is_plain = !is_window && tile.turned.depth != 0 && TurnsPlain(kernel, form, unit);
+      const bool is_plain = !is_window && tile.packing.depth != 0 && PacksPlain(kernel, form, unit);
       has_windows |= is_window;
       has_plain_panels |= is_plain;
-      const guards::Dim steps = TurnedSteps(block, tile);
+      const guards::Dim steps = PackedSteps(block, tile);
       // Tasks of few rows, so that there are some for all threads, and as many at once as a thread has.
-      const bool shares_panel = !is_window && !tile.turned.by_tiles && steps.is_const() && loop::MayTileColumns(kernel);
+      const bool shares_panel =
+          !is_window && !tile.packing.by_tiles && steps.is_const() && loop::MayTileColumns(kernel);
       if (shares_panel) {
         const int64_t row_bytes = std::max<int64_t>(1, steps.const_value()) * int64_t{sizeof(float)};
-        rows_at_once = std::max({rows_at_once, kRowBytesAtOnce / row_bytes, kTurnedRowTile});
+        rows_per_batch = std::max({rows_per_batch, kRowBytesAtOnce / row_bytes, kPackedRowTile});
       }
-      const int64_t of_windows = tile.turned.gathers && shares_all ? kGatheredRowTile : kWindowRowTile;
-      const int64_t of_turned = shares_panel ? kRowTile : TurnedTaskRows(block, tile);
+      const int64_t of_windows = tile.packing.gathers && shares_all ? kGatheredRowTile : kWindowRowTile;
+      const int64_t of_packed = shares_panel ? kRowTile : PackedTaskRows(block, tile);
       most_rows = is_window && schedule.contractions.empty() ? of_windows
-                                                             : std::max(most_rows, is_window ? of_windows : of_turned);
+                                                             : std::max(most_rows, is_window ? of_windows : of_packed);
     }
     schedule.contractions.push_back(tile);
   }
@@ -323,9 +324,9 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
   }
   schedule.row_tile = (schedule.row_tile + row_step - 1) / row_step * row_step;
   // Windows keep their columns from task to task.
-  if (has_windows) rows_at_once = 0;
-  const int64_t tasks = rows == 0 ? rows_at_once : (rows + schedule.row_tile - 1) / schedule.row_tile;
-  schedule.tasks_at_once = std::max<int64_t>(1, std::min(tasks, rows_at_once / schedule.row_tile));
+  if (has_windows) rows_per_batch = 0;
+  const int64_t tasks = rows == 0 ? rows_per_batch : (rows + schedule.row_tile - 1) / schedule.row_tile;
+  schedule.tasks_per_batch = std::max<int64_t>(1, std::min(tasks, rows_per_batch / schedule.row_tile));
   if (loop::MayTileColumns(kernel)) {
     const bool is_few = rows != 0 && rows <= kFewRows;
     const guards::Dim& extent = std::ranges::find_if(kernel.blocks, &loop::Block::is_loop)->extent;
@@ -336,10 +337,10 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
     if (has_windows || has_plain_panels) columns = column_step;
     // Rows are decoded for each task; few columns are shared out among threads in smaller pieces. Windows keep those of
     // one register tile.
-    const auto decodes_rows = [](const loop::ContractionSchedule& tile) { return tile.turned.decodes_rows; };
+    const auto packs_a = [](const loop::ContractionSchedule& tile) { return tile.packing.packs_a; };
     const bool is_scarce = extent.is_const() && extent.const_value() <= kNarrowColumns / 3;
     const bool may_double = has_plain_panels && !has_windows && !is_scarce;
-    if (may_double && std::ranges::any_of(schedule.contractions, decodes_rows)) columns *= 2;
+    if (may_double && std::ranges::any_of(schedule.contractions, packs_a)) columns *= 2;
     schedule.column_tile = (columns + column_step - 1) / column_step * column_step;
     schedule.transposed = TransposedIn(kernel);
   } else {
@@ -360,7 +361,7 @@ std::vector<loop::Schedule> OtherTiles(const loop::Kernel& kernel, const VectorU
   // Few rows are read from memory as fast as that goes, and columns that belong together are of one task.
   if (first.contractions.empty() || first.column_tile == 0 || (rows != 0 && rows <= kFewRows)) return others;
   const auto is_plain = [](const loop::ContractionSchedule& tile) {
-    return tile.lanes == Lanes::kDepth && tile.turned.from == 0 && tile.unrolled == 0;
+    return tile.lanes == Lanes::kDepth && tile.packing.from == 0 && tile.unrolled == 0;
   };
   // 0 rows: those of the first schedule.
   std::vector<std::pair<unsigned, unsigned>> registers = {{0, 0}};
@@ -382,18 +383,18 @@ std::vector<loop::Schedule> OtherTiles(const loop::Kernel& kernel, const VectorU
           tile.rows = tile_rows;
           tile.columns = tile_columns;
         }
-        if (tile.turned.from != 1) {
+        if (tile.packing.from != 1) {
           row_step = std::lcm(row_step, int64_t{tile.rows});
           column_step = std::lcm(column_step, tile.lanes == Lanes::kColumns ? tile.columns * lanes : tile.columns);
         }
-        if (tile.turned.from != 0) {
-          row_step = std::lcm(row_step, int64_t{tile.turned.rows});
-          column_step = std::lcm(column_step, tile.turned.columns * lanes);
+        if (tile.packing.from != 0) {
+          row_step = std::lcm(row_step, int64_t{tile.packing.rows});
+          column_step = std::lcm(column_step, tile.packing.columns * lanes);
         }
       }
-      const bool is_at_once = first.tasks_at_once > 1;
-      if (is_at_once) other.tasks_at_once *= row_growth;
-      int64_t task_rows = first.row_tile * (is_at_once ? 1 : row_growth);
+      const bool is_batched = first.tasks_per_batch > 1;
+      if (is_batched) other.tasks_per_batch *= row_growth;
+      int64_t task_rows = first.row_tile * (is_batched ? 1 : row_growth);
       if (rows != 0) task_rows = std::min(task_rows, rows);
       other.row_tile = up(task_rows, row_step);
       other.column_tile = up(first.column_tile * column_growth, column_step);
@@ -403,7 +404,7 @@ std::vector<loop::Schedule> OtherTiles(const loop::Kernel& kernel, const VectorU
   return others;
 }
 
-Pairs TurnedPairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit) {
+Pairs PackedPairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit) {
   const guards::Dim& depth = contraction.depths[0];
   const bool is_even = depth.is_const() && depth.const_value() % 2 == 0;
   if (contraction.sum == guards::DType::kF32 && !unit.dots_bf16_fast) return Pairs::kNone;
@@ -427,8 +428,8 @@ WindowPanel WindowPanelOf(const loop::Kernel& kernel, const loop::Contraction& c
   const size_t count = contraction.depths.size();
   panel.steps.resize(count);
   std::vector<bool> is_in_run(count);
-  const auto is_cut = [&](size_t k) { return k == tile.lane_depth && tile.turned.depth != 0; };
-  const auto extent_of = [&](size_t k) { return is_cut(k) ? guards::Dim(tile.turned.depth) : contraction.depths[k]; };
+  const auto is_cut = [&](size_t k) { return k == tile.lane_depth && tile.packing.depth != 0; };
+  const auto extent_of = [&](size_t k) { return is_cut(k) ? guards::Dim(tile.packing.depth) : contraction.depths[k]; };
   panel.run_steps = guards::Dim(1);
   for (bool grows = true; grows;) {
     grows = false;
@@ -451,11 +452,11 @@ WindowPanel WindowPanelOf(const loop::Kernel& kernel, const loop::Contraction& c
     panel.rows = panel.rows * extent_of(k);
   }
   // One register tile of columns in each task, and all rows share it.
-  const int64_t width = int64_t{tile.turned.columns} * unit.bytes / int64_t{sizeof(float)};
+  const int64_t width = int64_t{tile.packing.columns} * unit.bytes / int64_t{sizeof(float)};
   const guards::Dim& extent = contraction.depths[tile.lane_depth];
   if (schedule.column_tile != width || schedule.row_dims != std::max<size_t>(1, kernel.rows.size())) return panel;
   if (!panel.rows.is_const() || !extent.is_const()) return panel;
-  const int64_t depth = tile.turned.depth != 0 ? tile.turned.depth : std::max<int64_t>(1, extent.const_value());
+  const int64_t depth = tile.packing.depth != 0 ? tile.packing.depth : std::max<int64_t>(1, extent.const_value());
   const int64_t pieces = std::max<int64_t>(1, (extent.const_value() + depth - 1) / depth);
   if (pieces * panel.rows.const_value() * width * int64_t{sizeof(float)} > kKeptBytes) return panel;
   panel.is_kept = true;
@@ -465,39 +466,39 @@ WindowPanel WindowPanelOf(const loop::Kernel& kernel, const loop::Contraction& c
 
 guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, const loop::ContractionSchedule& tile,
                        const loop::Schedule& schedule, const VectorUnit& unit) {
-  const loop::ContractionSchedule::Turned& turned = tile.turned;
+  const loop::ContractionSchedule::Packing& packing = tile.packing;
   guards::Dim bytes;
-  if (tile.in_turn != 0) {
+  if (tile.streamed_columns != 0) {
     const auto size = static_cast<int64_t>(SizeOf(kernel.row_buffers[block.into].dtype));
-    const int64_t rows = turned.from > 1 ? turned.from - 1 : schedule.rows_at_once();
+    const int64_t rows = packing.from > 1 ? packing.from - 1 : schedule.rows_per_batch();
     bytes = (block.Depth() * guards::Dim(size) + guards::Dim(unit.bytes)) * guards::Dim(rows);
   }
-  if (turned.from == 0) return bytes;
+  if (packing.from == 0) return bytes;
   const auto form = *loop::ContractionOf(kernel, block);
-  if (const auto tiles = turned.by_tiles ? TileFormOf(kernel, block, form, unit) : std::nullopt) {
+  if (const auto tiles = packing.by_tiles ? TileFormOf(kernel, block, form, unit) : std::nullopt) {
     return bytes + guards::Dim(TilePanelOf(block, *tiles, tile).bytes());
   }
   const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
-  guards::Dim depth = TurnedSteps(block, tile);
+  guards::Dim depth = PackedSteps(block, tile);
   if (GoesByWindows(kernel, form)) {
     const WindowPanel panel = WindowPanelOf(kernel, form, tile, schedule, unit);
     depth = panel.rows * guards::Dim(panel.pieces);
-    if (turned.gathers) bytes = bytes + guards::Dim(BytesOf(*GatheredRowsOf(kernel, form, panel), turned.rows, unit));
+    if (packing.gathers) bytes = bytes + guards::Dim(BytesOf(*GatheredRowsOf(kernel, form, panel), packing.rows, unit));
   }
-  bytes = bytes + (depth + guards::Dim(lanes)) * guards::Dim(int64_t{turned.columns} * unit.bytes);
-  if (!turned.decodes_rows) return bytes;
-  const int64_t row_bytes = schedule.rows_at_once() * int64_t{sizeof(float)};
+  bytes = bytes + (depth + guards::Dim(lanes)) * guards::Dim(int64_t{packing.columns} * unit.bytes);
+  if (!packing.packs_a) return bytes;
+  const int64_t row_bytes = schedule.rows_per_batch() * int64_t{sizeof(float)};
   return bytes + DecodedSteps(block, tile, unit) * guards::Dim(row_bytes);
 }
 
 guards::Dim DecodedSteps(const loop::Block& block, const loop::ContractionSchedule& tile, const VectorUnit& unit) {
-  return TurnedSteps(block, tile) + guards::Dim(int64_t{unit.bytes} / int64_t{sizeof(float)});
+  return PackedSteps(block, tile) + guards::Dim(int64_t{unit.bytes} / int64_t{sizeof(float)});
 }
 
 TileBuffer TileBufferOf(const loop::Kernel& kernel, const loop::Schedule& schedule, uint32_t row_buffer,
                         const VectorUnit& unit) {
   const loop::RowBuffer& buffer = kernel.row_buffers[row_buffer];
-  TileBuffer tile{buffer.extent, schedule.rows_at_once()};
+  TileBuffer tile{buffer.extent, schedule.rows_per_batch()};
   if (schedule.column_tile != 0) tile.columns = schedule.column_tile;
   // A register more: the last columns are stored whole.
   const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(buffer.dtype));

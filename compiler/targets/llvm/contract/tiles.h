@@ -25,8 +25,8 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
 /// registers and tasks have. The order of additions stays.
 std::vector<loop::Schedule> OtherTiles(const loop::Kernel& kernel, const VectorUnit& unit, const loop::Schedule& first);
 
-/// As PairsOf, of columns that are turned over: a pair is one element then, so the depth must be known and even.
-Pairs TurnedPairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit);
+/// As PairsOf, of columns that are packed: a pair is one element then, so the depth must be known and even.
+Pairs PackedPairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit);
 
 /// Whether a contraction goes the way of windows (lower_window.cpp): several k run, or what rows read stands under a
 /// condition.
@@ -47,7 +47,7 @@ WindowPanel WindowPanelOf(const loop::Kernel& kernel, const loop::Contraction& c
                           const loop::ContractionSchedule& tile, const loop::Schedule& schedule,
                           const VectorUnit& unit);
 
-/// Bytes of the columns that are turned over together, or of a row that columns in turn read; 0 where there are
+/// Bytes of the columns that are packed together, or of a row that columns in turn read; 0 where there are
 /// neither.
 guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, const loop::ContractionSchedule& tile,
                        const loop::Schedule& schedule, const VectorUnit& unit);

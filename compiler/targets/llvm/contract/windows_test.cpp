@@ -116,7 +116,7 @@ TEST(Window, TilesCountOverAllRowsThatShareWeights) {
   wrong.row_dims = 4;
   EXPECT_FALSE(loop::Check(at, wrong));
   wrong = schedule;
-  wrong.contractions[0].turned.from = 0;
+  wrong.contractions[0].packing.from = 0;
   EXPECT_FALSE(loop::Check(at, wrong)) << "no other way reads under a condition";
 }
 

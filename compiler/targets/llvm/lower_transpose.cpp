@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Accesses whose neighbours in memory are rows, not columns. Element by element they would touch a
-// line for each; here a task moves squares of them, a vector for each column, turned over in
+// line for each; here a task moves squares of them, a vector for each column, transposed in
 // registers, between the array and memory of its own, where they lie along j as loops want them.
 // What is left at the edges of the task's rows and columns goes element by element.
 #include "compiler/targets/llvm/kernel_lowering.h"
@@ -13,10 +13,10 @@ using loop::Id;
 using loop::Inst;
 
 /// Address of an element in the task's own memory.
-Value* KernelLowering::SquareElement(Id id, Value* row, Value* column) {
+Value* KernelLowering::TransposedElement(Id id, Value* row, Value* column) {
   Value* at = code_.CreateMul(code_.CreateSub(row, first_row_), code_.I64(schedule_.column_tile));
   at = code_.CreateAdd(at, code_.CreateSub(column, first_column_));
-  return code_.CreateGEP(code_.MemoryTypeOf(At(id).dtype), squares_[id], {at});
+  return code_.CreateGEP(code_.MemoryTypeOf(At(id).dtype), transposed_[id], {at});
 }
 
 /// Where a row, counted over the dims that tiles are cut from, begins in the array.
@@ -33,7 +33,7 @@ Value* KernelLowering::ArrayElement(Id id, Value* row, Value* column) {
 }
 
 /// Rows of a square matrix, one in each vector, to its columns. Blocks as wide as a lane of 128 bits change places
-/// first, pair by pair; then each is turned over by unpacking, which x86 does within such lanes.
+/// first, pair by pair; then each is transposed by unpacking, which x86 does within such lanes.
 std::vector<Value*> KernelLowering::Transpose(std::vector<Value*> vectors, size_t bytes) {
   const auto count = static_cast<int>(vectors.size());
   const int block = std::min(count, static_cast<int>(16 / bytes));
@@ -51,12 +51,12 @@ std::vector<Value*> KernelLowering::Transpose(std::vector<Value*> vectors, size_
       vectors[i + distance] = code_.CreateShuffleVector(a, b, second);
     }
   }
-  for (int first = 0; first < count; first += block) TurnBlocks(std::span(vectors).subspan(first, block));
+  for (int first = 0; first < count; first += block) TransposeInPairs(std::span(vectors).subspan(first, block));
   return vectors;
 }
 
 /// Turns over each square block of as many lanes as there are vectors, in place.
-void KernelLowering::TurnBlocks(std::span<Value*> vectors) {
+void KernelLowering::TransposeInPairs(std::span<Value*> vectors) {
   const auto block = static_cast<int>(vectors.size());
   const auto lanes = static_cast<int>(Builder::LanesOf(vectors[0]));
   std::vector<int> low, high;
@@ -76,7 +76,7 @@ void KernelLowering::TurnBlocks(std::span<Value*> vectors) {
   }
 }
 
-/// The store of a kernel that does nothing but turn over what `load` reads; kNone where it does more.
+/// The store of a kernel that does nothing but transpose what `load` reads; kNone where it does more.
 Id KernelLowering::PlainStoreOf(Id load) const {
   if (kernel_.blocks.size() != 1 || kernel_.insts.size() != 2 || schedule_.transposed.size() != 1) return loop::kNone;
   const Inst& other = kernel_.insts[1 - load];
@@ -86,9 +86,9 @@ Id KernelLowering::PlainStoreOf(Id load) const {
 }
 
 /// One square from `row` and `column` on. `into`: where a load's elements go without coming by the task's memory.
-void KernelLowering::MoveSquare(Id id, Id into, Value* row, Value* column) {
+void KernelLowering::TransposeBlock(Id id, Id into, Value* row, Value* column) {
   const Inst& inst = At(id);
-  const unsigned side = SquareSide(kernel_, schedule_, id, unit_);
+  const unsigned side = TransposeBlockSide(kernel_, schedule_, id, unit_);
   llvm::Type* vector = code_.MemoryTypeOf(inst.dtype, side);
   const llvm::Align align(guards::SizeOf(inst.dtype));
   const auto ahead = [&](Value* first, unsigned by) { return code_.CreateAdd(first, code_.I64(by)); };
@@ -96,7 +96,7 @@ void KernelLowering::MoveSquare(Id id, Id into, Value* row, Value* column) {
     return CheckedLanes(inst, ArrayElement(id, row, ahead(column, i)), side, nullptr);
   };
   const auto in_task = [&](unsigned i) {
-    if (into == loop::kNone) return SquareElement(id, ahead(row, i), column);
+    if (into == loop::kNone) return TransposedElement(id, ahead(row, i), column);
     return CheckedLanes(At(into), ArrayElement(into, ahead(row, i), column), side, nullptr);
   };
   const bool is_load = inst.op == loop::ScalarOp::kLoad;
@@ -111,11 +111,11 @@ void KernelLowering::MoveSquare(Id id, Id into, Value* row, Value* column) {
 }
 
 /// All elements of the task, into its memory (a load) or out of it, or past it.
-Status KernelLowering::MoveSquares(Id id, Id into) {
+Status KernelLowering::MoveTransposed(Id id, Id into) {
   const Inst& inst = At(id);
   llvm::Type* memory = code_.MemoryTypeOf(inst.dtype);
   const llvm::Align align(guards::SizeOf(inst.dtype));
-  const unsigned side = SquareSide(kernel_, schedule_, id, unit_);
+  const unsigned side = TransposeBlockSide(kernel_, schedule_, id, unit_);
   Value* whole_rows = EndOfWhole(first_row_, end_row_, side);
   Value* whole_columns = EndOfWhole(first_column_, end_column_, side);
   Accumulators none;
@@ -132,16 +132,16 @@ Status KernelLowering::MoveSquares(Id id, Id into) {
   const auto one = [&](Value* row, Value* column) {
     Value* in_array = Checked(inst, ArrayElement(id, row, column));
     Value* in_task =
-        into == loop::kNone ? SquareElement(id, row, column) : Checked(At(into), ArrayElement(into, row, column));
+        into == loop::kNone ? TransposedElement(id, row, column) : Checked(At(into), ArrayElement(into, row, column));
     if (inst.op == loop::ScalarOp::kStore) std::swap(in_array, in_task);
     code_.CreateAlignedStore(code_.CreateAlignedLoad(memory, in_array, align), in_task, align);
   };
-  const auto all_by_squares = [&](Value* row, Value* end_row) {
+  const auto all_by_transposes = [&](Value* row, Value* end_row) {
     return for_each(row, end_row, first_column_, whole_columns, side,
-                    [&](Value* at_row, Value* column) { MoveSquare(id, into, at_row, column); });
+                    [&](Value* at_row, Value* column) { TransposeBlock(id, into, at_row, column); });
   };
   if (schedule_.row_dims <= 1) {
-    TRY(all_by_squares(first_row_, whole_rows));
+    TRY(all_by_transposes(first_row_, whole_rows));
   } else {
     // Where a dim ends, neighbours may lie apart.
     TRY(CountUp(first_row_, whole_rows, side, none, [&](Value* row, Accumulators&) -> Status {
@@ -149,7 +149,7 @@ Status KernelLowering::MoveSquares(Id id, Id into) {
       Value* apart = code_.CreateSub(ArrayRow(id, last), ArrayRow(id, row));
       Value* step = code_.CreateSelect(code_.CreateICmpEQ(apart, code_.I64(side - 1)), code_.I64(side), code_.I64(0));
       Value* behind = code_.CreateAdd(row, step);
-      TRY(all_by_squares(row, behind));
+      TRY(all_by_transposes(row, behind));
       return for_each(behind, code_.CreateAdd(row, code_.I64(side)), first_column_, whole_columns, 1, one);
     }));
   }

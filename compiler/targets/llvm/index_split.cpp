@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/targets/llvm/turn.h"
+#include "compiler/targets/llvm/index_split.h"
 
 #include <algorithm>
 
@@ -18,12 +18,12 @@ bool IsSize(const Inst& inst) { return inst.op == ScalarOp::kSize || inst.op == 
 
 }  // namespace
 
-bool Turn::Settles(Id id) const {
+bool IndexSplit::Settles(Id id) const {
   if (id == index) return is_index_free;
   return std::ranges::find(conditions, id, &std::pair<Id, bool>::first) != conditions.end();
 }
 
-std::optional<Turn> TurnOf(const loop::Kernel& kernel, const loop::Block& block) {
+std::optional<IndexSplit> IndexSplitOf(const loop::Kernel& kernel, const loop::Block& block) {
   const auto joins = [&](Id id) { return loop::JoinsColumns(kernel.insts[id].op); };
   const auto turns = [&](Id id) {
     if (id == loop::kNone || std::ranges::find(block.insts, id) == block.insts.end()) return false;
@@ -36,17 +36,17 @@ std::optional<Turn> TurnOf(const loop::Kernel& kernel, const loop::Block& block)
   const auto access = std::ranges::find_if(block.insts, [&](Id id) { return turns(kernel.insts[id].predicate); });
   if (access == block.insts.end() || std::ranges::any_of(block.insts, joins)) return std::nullopt;
   const Inst& first = kernel.insts[kernel.insts[*access].predicate];
-  Turn turn{first.args[0], first.args[1], {}, false};
+  IndexSplit split{first.args[0], first.args[1], {}, false};
   for (const Id id : block.insts) {
     const Inst& inst = kernel.insts[id];
-    if (!turns(id) || inst.args[0] != turn.index || inst.args[1] != turn.bound) continue;
-    turn.conditions.emplace_back(id, inst.op == ScalarOp::kLt);
+    if (!turns(id) || inst.args[0] != split.index || inst.args[1] != split.bound) continue;
+    split.conditions.emplace_back(id, inst.op == ScalarOp::kLt);
   }
-  turn.is_index_free = std::ranges::none_of(block.insts, [&](Id id) {
+  split.is_index_free = std::ranges::none_of(block.insts, [&](Id id) {
     const std::vector<Id>& args = kernel.insts[id].args;
-    return !turn.Settles(id) && std::ranges::find(args, turn.index) != args.end();
+    return !split.Settles(id) && std::ranges::find(args, split.index) != args.end();
   });
-  return turn;
+  return split;
 }
 
 }  // namespace ingot::compiler::x86

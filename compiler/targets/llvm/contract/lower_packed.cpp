@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Contractions whose right operand lies along k, by vectors along j: the columns of a register tile
-// are decoded and turned over into memory of the task, from where all its rows read them. A pair of
-// bf16 along k is turned over as one element.
+// are decoded and packed into memory of the task, from where all its rows read them. A pair of
+// bf16 along k is packed as one element.
 #include <functional>
 #include <utility>
 
@@ -13,8 +13,8 @@ namespace ingot::compiler::x86 {
 using llvm::Value;
 using loop::Inst;
 
-/// A few vectors along k that were turned over in blocks, from `at` on: row by row of a panel of `width` columns.
-void KernelLowering::StoreTurned(std::span<Value*> block, Value* at, int64_t width) {
+/// A few vectors along k that were packed in blocks, from `at` on: row by row of a panel of `width` columns.
+void KernelLowering::StorePacked(std::span<Value*> block, Value* at, int64_t width) {
   const auto together = static_cast<unsigned>(block.size());
   for (unsigned i = 0; i < Builder::LanesOf(block[0]); ++i) {
     const auto first = static_cast<int>(i - i % together);
@@ -24,8 +24,8 @@ void KernelLowering::StoreTurned(std::span<Value*> block, Value* at, int64_t wid
   }
 }
 
-/// Where c.ks lies among what is turned over from `first_k` on, which is a step of the first k.
-Value* KernelLowering::TurnedStep(const Contract& c, Value* first_k) {
+/// Where c.ks lies among what is packed from `first_k` on, which is a step of the first k.
+Value* KernelLowering::PackedStep(const Contract& c, Value* first_k) {
   Value* at = code_.I64(0);
   const auto step_into = [&](size_t n) {
     at = code_.CreateMul(at, DepthOf(c, n));
@@ -46,7 +46,7 @@ Value* KernelLowering::TurnedStep(const Contract& c, Value* first_k) {
 
 /// Runs `body` for each value of the k besides the one along the lanes, of the first from `first_k` to `end_k`; of
 /// those that are unrolled only `with_unrolled`. It gets the ends of the k along the lanes.
-Status KernelLowering::ForEachTurned(Contract& c, Value* first_k, Value* end_k, bool with_unrolled,
+Status KernelLowering::ForEachPacked(Contract& c, Value* first_k, Value* end_k, bool with_unrolled,
                                      Accumulators& running,
                                      const std::function<Status(Value*, Value*, Accumulators&)>& body) {
   const std::function<Status(size_t, Accumulators&)> from = [&](size_t n, Accumulators& here) -> Status {
@@ -68,12 +68,12 @@ Status KernelLowering::ForEachTurned(Contract& c, Value* first_k, Value* end_k, 
 }
 
 /// The columns from `column` on that one register tile has, for k from `first_k` to `end_k`.
-Status KernelLowering::TurnColumns(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k) {
+Status KernelLowering::PackB(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k) {
   const size_t lane = kernel_.rows.size() + 1 + c.tile.lane_depth;
   const unsigned steps = c.lanes * c.step;  // of k in a vector
   const int64_t width = int64_t{c.tile.columns} * c.lanes;
   llvm::Type* vector = llvm::FixedVectorType::get(code_.getFloatTy(), c.lanes);
-  // A few `columns` from `k` on. Blocks that x86 turns over by unpacking, and stores of parts of vectors: as fast as
+  // A few `columns` from `k` on. Blocks that x86 transposes by unpacking, and stores of parts of vectors: as fast as
   // whole squares, and a quarter of the code.
   constexpr unsigned kTogether = 4;
   const auto turn = [&](const std::vector<Line>& columns, Value* ahead, Value* mask) {
@@ -90,10 +90,10 @@ Status KernelLowering::TurnColumns(Contract& c, Value* column, Value* end_column
       }
       block.push_back(code_.CreateBitCast(loaded, vector));
     }
-    TurnBlocks(block);
-    Value* at = code_.CreateAdd(code_.CreateMul(TurnedStep(c, first_k), code_.I64(width)), ahead);
+    TransposeInPairs(block);
+    Value* at = code_.CreateAdd(code_.CreateMul(PackedStep(c, first_k), code_.I64(width)), ahead);
     at = code_.CreateGEP(code_.getFloatTy(), c.panel, {at});
-    StoreTurned(block, at, width);
+    StorePacked(block, at, width);
   };
   Accumulators none;
   const guards::Dim& depth = c.form.depths[c.tile.lane_depth];
@@ -102,9 +102,9 @@ Status KernelLowering::TurnColumns(Contract& c, Value* column, Value* end_column
   Value* count = code_.Binary(llvm::Intrinsic::smin, code_.CreateSub(end_column, column), code_.I64(width));
   return CountUp(code_.I64(0), count, kTogether, none, [&](Value* ahead, Accumulators&) -> Status {
     const std::vector<Line> columns = LinesOfColumns(c, code_.CreateAdd(column, ahead), end_column, kTogether);
-    return ForEachTurned(c, first_k, end_k, false, none, [&](Value* first, Value* end, Accumulators&) -> Status {
+    return ForEachPacked(c, first_k, end_k, false, none, [&](Value* first, Value* end, Accumulators&) -> Status {
       if (c.tiles && !c.tiles->right_scales.empty()) PackScales(c, columns, ahead, first_k);
-      // The last vector reaches into the place of the next k, which is turned over later.
+      // The last vector reaches into the place of the next k, which is packed later.
       return ByVectors(first, end, steps, is_even, [&](Value* at, Value* mask) {
         k = at;
         ForEachUnrolled(c, [&] { turn(columns, ahead, mask); });
@@ -113,8 +113,8 @@ Status KernelLowering::TurnColumns(Contract& c, Value* column, Value* end_column
   });
 }
 
-/// The rows of the task, for k from `first_k` to `end_k`: of each all steps, as TurnedStep counts them.
-Status KernelLowering::DecodeRows(Contract& c, Value* first_k, Value* end_k) {
+/// The rows of the task, for k from `first_k` to `end_k`: of each all steps, as PackedStep counts them.
+Status KernelLowering::PackA(Contract& c, Value* first_k, Value* end_k) {
   const size_t lane = kernel_.rows.size() + 1 + c.tile.lane_depth;
   const guards::Dim& depth = c.form.depths[c.tile.lane_depth];
   const bool is_even = depth.is_const() && depth.const_value() % c.lanes == 0;
@@ -126,12 +126,12 @@ Status KernelLowering::DecodeRows(Contract& c, Value* first_k, Value* end_k) {
       c.ks[c.tile.lane_depth] = k;
       ForEachUnrolled(c, [&] {
         Value* vector = DecodeAll(c, c.left.inner, c.form.left, left, lane, c.lanes, mask);
-        Value* at = code_.CreateGEP(code_.getFloatTy(), c.decoded, {code_.CreateAdd(begin, TurnedStep(c, first_k))});
+        Value* at = code_.CreateGEP(code_.getFloatTy(), c.decoded, {code_.CreateAdd(begin, PackedStep(c, first_k))});
         // The last vector of a k reaches into the place of the next one, or behind the row.
         code_.CreateAlignedStore(vector, at, llvm::Align(sizeof(float)));
       });
     };
-    return ForEachTurned(c, first_k, end_k, false, none, [&](Value* first, Value* end, Accumulators&) -> Status {
+    return ForEachPacked(c, first_k, end_k, false, none, [&](Value* first, Value* end, Accumulators&) -> Status {
       return ByVectors(first, end, c.lanes, is_even, decode);
     });
   };
@@ -161,15 +161,15 @@ Status KernelLowering::LayColumns(Contract& c, Value* column, Value* end_column,
 /// Where c.ks is in a row that was decoded first, which begins at `row`, or that many k before it along the first k.
 /// What changes with each step is added last: a step that is counted twice takes a register, of which there are too
 /// few.
-Value* KernelLowering::DecodedAt(Contract& c, Value* row, Value* first_k) {
+Value* KernelLowering::PackedAAt(Contract& c, Value* row, Value* first_k) {
   Value* k = std::exchange(c.ks[c.tile.lane_depth], nullptr);
-  Value* begin = code_.CreateGEP(code_.getFloatTy(), row, {TurnedStep(c, first_k)});
+  Value* begin = code_.CreateGEP(code_.getFloatTy(), row, {PackedStep(c, first_k)});
   c.ks[c.tile.lane_depth] = k;
   return code_.CreateGEP(code_.getFloatTy(), begin, {k});
 }
 
 /// One register tile of sums, from `row` and `column` on.
-Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k) {
+Status KernelLowering::ContractPacked(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k) {
   const unsigned rows = c.tile.rows, vectors = c.tile.columns;
   std::vector<Line> left;
   std::vector<Value*> decoded;
@@ -190,7 +190,7 @@ Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Va
   if (c.decoded == nullptr) FetchNextRows(c, row, begin, end);
   const auto multiply = [&](Value* k, Accumulators& running) -> Status {
     c.ks[c.tile.lane_depth] = k;
-    Value* at = code_.CreateGEP(vector, c.panel, {code_.CreateMul(TurnedStep(c, first_k), code_.I64(vectors))});
+    Value* at = code_.CreateGEP(vector, c.panel, {code_.CreateMul(PackedStep(c, first_k), code_.I64(vectors))});
     std::vector<Value*> factors;
     for (unsigned v = 0; v < vectors; ++v) {
       Value* from = code_.CreateConstGEP1_64(vector, at, v);
@@ -206,7 +206,7 @@ Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Va
         factor = code_.CreateBitCast(code_.Splat(factor, c.lanes), pairs);
       } else {
         factor = c.decoded != nullptr
-                     ? code_.CreateLoad(code_.getFloatTy(), DecodedAt(c, decoded[r], first_k))
+                     ? code_.CreateLoad(code_.getFloatTy(), PackedAAt(c, decoded[r], first_k))
                      : DecodeAll(c, c.left.inner, c.form.left, left[r], kernel_.rows.size(), 1, nullptr);
         factor = code_.Splat(factor, c.lanes);
       }
@@ -217,7 +217,7 @@ Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Va
     }
     return {};
   };
-  TRY(ForEachTurned(c, begin, end, true, sums, [&](Value* first, Value* last, Accumulators& running) {
+  TRY(ForEachPacked(c, begin, end, true, sums, [&](Value* first, Value* last, Accumulators& running) {
     return CountUp(first, last, c.step, running, multiply);
   }));
   StoreTile(c, sums[0].parts, row, column, first_k);

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "compiler/loop/substitute.h"
-#include "compiler/targets/llvm/squares.h"
+#include "compiler/targets/llvm/transpose.h"
 #include "tests/support/compiler/compare.h"
 
 namespace ingot::compiler {
@@ -42,7 +42,7 @@ TEST_P(Squares, AgreeWithTheInterpreter) {
   const auto kernel = loop::Parse(SquareText(GetParam()));
   ASSERT_TRUE(kernel) << kernel.error().ToText();
   loop::Schedule schedule;
-  x86::AddSquares(*kernel, {64}, schedule);
+  x86::AddTransposes(*kernel, {64}, schedule);
   EXPECT_EQ(loop::Print(schedule), "tile i 64, j 64; transposed %0, %5");
   const TestKernel test(*kernel);
   for (const int64_t rows : {0, 1, 5, 16, 31, 64, 65, 150}) {
@@ -77,11 +77,11 @@ std::string ScheduleOf(std::string_view load) {
                                               load));
   EXPECT_TRUE(kernel) << kernel.error().ToText();
   loop::Schedule schedule;
-  x86::AddSquares(*kernel, {64}, schedule);
+  x86::AddTransposes(*kernel, {64}, schedule);
   return loop::Print(schedule);
 }
 
-TEST(AddSquares, TakesAccessesAlongRowsAlone) {
+TEST(AddTransposes, TakesAccessesAlongRowsAlone) {
   EXPECT_EQ(ScheduleOf("(s0*s1)*i0 + i1 + (s0)*j"), "tile i 64, j 64; transposed %3");
   EXPECT_EQ(ScheduleOf("(s0*s1)*i0 + (s1)*i1 + j"), "") << "along j";
   EXPECT_EQ(ScheduleOf("(s0*s1)*i0 + i1"), "") << "the same for all j";
@@ -102,11 +102,11 @@ constexpr std::string_view kConditional = R"(kernel turn symbols 2 {
 }
 )";
 
-TEST(AddSquares, LeavesWhatMayLieOutside) {
+TEST(AddTransposes, LeavesWhatMayLieOutside) {
   const auto kernel = loop::Parse(kConditional);
   ASSERT_TRUE(kernel) << kernel.error().ToText();
   loop::Schedule schedule;
-  x86::AddSquares(*kernel, {64}, schedule);
+  x86::AddTransposes(*kernel, {64}, schedule);
   EXPECT_EQ(schedule, loop::Schedule());
   loop::Schedule wrong = schedule;
   wrong.loops = {{16, 1}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/targets/llvm/squares.h"
+#include "compiler/targets/llvm/transpose.h"
 
 #include <algorithm>
 #include <bit>
@@ -36,7 +36,7 @@ std::vector<loop::Id> TransposedIn(const loop::Kernel& kernel) {
   return found;
 }
 
-void AddSquares(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
+void AddTransposes(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
   if (!kernel.row_buffers.empty()) return;
   schedule.transposed = TransposedIn(kernel);
   if (schedule.transposed.empty()) return;
@@ -46,17 +46,17 @@ void AddSquares(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedu
   schedule.column_tile = std::min(kTile, (columns + step - 1) / step * step);
 }
 
-unsigned SquareSide(const loop::Kernel& kernel, const loop::Schedule& schedule, loop::Id access,
-                    const VectorUnit& unit) {
+unsigned TransposeBlockSide(const loop::Kernel& kernel, const loop::Schedule& schedule, loop::Id access,
+                            const VectorUnit& unit) {
   const auto lanes = unit.bytes / static_cast<unsigned>(guards::SizeOf(kernel.insts[access].dtype));
   const auto tile = static_cast<unsigned>(std::min(schedule.row_tile, schedule.column_tile));
   return std::min({lanes, kSideMax, std::bit_floor(tile)});
 }
 
-int64_t SquareBytes(const loop::Kernel& kernel, const loop::Schedule& schedule, loop::Id access) {
+int64_t TransposeBytes(const loop::Kernel& kernel, const loop::Schedule& schedule, loop::Id access) {
   constexpr int64_t kLine = 64;
   const auto size = static_cast<int64_t>(guards::SizeOf(kernel.insts[access].dtype));
-  return (schedule.rows_at_once() * schedule.column_tile * size + kLine - 1) / kLine * kLine;
+  return (schedule.rows_per_batch() * schedule.column_tile * size + kLine - 1) / kLine * kLine;
 }
 
 }  // namespace ingot::compiler::x86

@@ -14,9 +14,9 @@ namespace ingot::compiler {
 
 /// Relocatable code that kernels call: exports `symbol`, imports nothing. All that it does is in its name, so that
 /// whatever has one name is the same code.
-class SharedCode {
+class OutlinedCode {
  public:
-  explicit SharedCode(std::string symbol) : symbol_(std::move(symbol)) {}
+  explicit OutlinedCode(std::string symbol) : symbol_(std::move(symbol)) {}
   const std::string& symbol() const { return symbol_; }
   /// Called once, by whoever makes it.
   void Set(Result<Buffer> bytes);
@@ -32,15 +32,15 @@ class SharedCode {
 
 /// What this process has made of it: most products of a model, and of models of one kind, are the same code for other
 /// sizes. Thread-safe.
-class SharedCodes {
+class OutlinedCodes {
  public:
-  static SharedCodes& OfThisProcess();
+  static OutlinedCodes& OfThisProcess();
   /// `is_new`: nobody has asked for it before, so that the caller must make it.
-  std::shared_ptr<SharedCode> Take(const std::string& symbol, bool& is_new);
+  std::shared_ptr<OutlinedCode> Take(const std::string& symbol, bool& is_new);
 
  private:
   Mutex mutex_;
-  std::map<std::string, std::shared_ptr<SharedCode>> all_ GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<OutlinedCode>> all_ GUARDED_BY(mutex_);
 };
 
 }  // namespace ingot::compiler
