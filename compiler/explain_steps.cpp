@@ -45,7 +45,7 @@ std::string KernelsOf(const Fused& fused, NodeId id) {
 Result<std::string> ExplainSteps(const Graph& graph, const TakesProduct& takes_product) {
   std::map<NodeId, std::string> reasons;
   TRY_ASSIGN(const Fused fused, Fuse(graph, &reasons, takes_product));
-  TRY_ASSIGN(const std::vector<LeftAlone> left_alone, FindLeftAlone(graph));
+  TRY_ASSIGN(const std::vector<MissedRewrite> missed_rewrites, FindMissedRewrites(graph));
   std::vector<Row> rows = {{"step", "type", "becomes", "reason", "why"}};
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
@@ -60,7 +60,7 @@ Result<std::string> ExplainSteps(const Graph& graph, const TakesProduct& takes_p
     if (kernels.empty() && reason == reasons.end()) {
       rows.push_back({node.op, type, "nothing", "not-in-memory", "nobody reads it from memory"});
     }
-    for (const LeftAlone& rewrite : left_alone) {
+    for (const MissedRewrite& rewrite : missed_rewrites) {
       if (rewrite.node != id || !rewrite.is_near) continue;
       rows.push_back({"  rewrite " + rewrite.rewrite, "", "left alone", std::string(rewrite.reason), rewrite.why});
     }

@@ -27,7 +27,7 @@ constexpr uint64_t kWorkOfLarger = 20'000'000;
 /// The graph as its patterns make it, which may compute something else: that is what is meant.
 Status ApplyPatterns(Graph& graph) {
   std::vector<Pipeline::Entry> group;
-  for (const char* name : {"canonicalize-shapes", "canonicalize-variants", "drop-no-ops", "apply-patterns"}) {
+  for (const char* name : {"canonicalize-shapes", "canonicalize-variants", "remove-no-ops", "apply-patterns"}) {
     TRY_ASSIGN(Pass pass, FindPass(name));
     group.push_back({name, std::move(pass)});
   }

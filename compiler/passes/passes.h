@@ -10,7 +10,7 @@
 namespace ingot::compiler {
 
 class RewriteSet;
-struct LeftAlone;
+struct MissedRewrite;
 
 // Every pass: true when it changed the graph. Types of graph outputs and of written values never
 // change, so callers see eager's sizes, dtypes and strides.
@@ -45,21 +45,21 @@ const RewriteSet& ConvRewrites();
 /// `by_library` stay as they are.
 Result<bool> AssignLayouts(Graph& graph, const std::unordered_set<NodeId>& by_library = {});
 /// Nodes that give their operand back disappear.
-Result<bool> DropNoOps(Graph& graph);
+Result<bool> RemoveNoOps(Graph& graph);
 /// Equal pure nodes become one.
-Result<bool> MergeCommon(Graph& graph);
+Result<bool> EliminateCommonSubexpressions(Graph& graph);
 /// Pure nodes that nobody uses disappear. Inputs stay: callers bind them by position.
-Result<bool> DropDead(Graph& graph);
+Result<bool> EliminateDeadCode(Graph& graph);
 /// Matrix products read transposes directly, without a copy in between.
 Result<bool> SinkTransposes(Graph& graph);
 /// A sum or mean of very many elements into few results becomes the sum of partial sums, which threads share. How many
 /// there are follows from the sizes alone.
-Result<bool> SplitFolds(Graph& graph);
+Result<bool> SplitReductions(Graph& graph);
 /// Sums over the ranks that Graph::sequence_parallel names come in blocks of rows, which are gathered where somebody
 /// needs all of them. The ranks' parts are added in another order than all_reduce's.
-Result<bool> ShareRows(Graph& graph);
+Result<bool> ParallelizeSequence(Graph& graph);
 /// The sums that stay whole, with reasons.
-Status FindWholeSums(const Graph& graph, std::vector<LeftAlone>& left_alone);
+Status FindWholeSums(const Graph& graph, std::vector<MissedRewrite>& missed_rewrites);
 /// Guards that cannot fail disappear: sizes that follow from the operands' sizes, and values that
 /// are known.
 Result<bool> DropKnownGuards(Graph& graph);

@@ -75,7 +75,7 @@ Pipeline DefaultPipeline(std::shared_ptr<std::vector<PatternUse>> uses = nullptr
                          std::shared_ptr<LayoutChoices> layouts = nullptr);
 
 /// The rewrites that do not take place in a graph as it is, with reasons; their sets are those of the passes.
-Result<std::vector<LeftAlone>> FindLeftAlone(const Graph& graph);
+Result<std::vector<MissedRewrite>> FindMissedRewrites(const Graph& graph);
 
 /// The pass of that name, for ingot-opt and golden tests; kNotFound lists the names.
 Result<Pass> FindPass(std::string_view name);

@@ -102,7 +102,7 @@ TEST(Pipeline, DumpsWhatAPassChanged) {
     EXPECT_TRUE(Parse(text)) << text;
     ++dumps;
   }
-  EXPECT_EQ(dumps, 2u) << "simplify-algebra and drop-dead";
+  EXPECT_EQ(dumps, 2u) << "simplify-algebra and dce";
   std::filesystem::remove_all(dir);
 }
 

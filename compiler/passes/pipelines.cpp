@@ -25,39 +25,39 @@ Pipeline DefaultPipeline(std::shared_ptr<std::vector<PatternUse>> uses, std::sha
       {
           {"canonicalize-shapes", CanonicalizeShapes},
           {"canonicalize-variants", CanonicalizeVariants},
-          {"drop-no-ops", DropNoOps},
+          {"remove-no-ops", RemoveNoOps},
           {"apply-patterns", ApplyPatterns(std::move(uses))},  // No pattern is left to apply.
-          {"merge-common", MergeCommon},
-          {"drop-dead", DropDead},
+          {"cse", EliminateCommonSubexpressions},
+          {"dce", EliminateDeadCode},
       },
       [](const Graph& graph) { return !graph.patterns.empty(); });
   pipeline.AddGroup({
       {"canonicalize-shapes", CanonicalizeShapes},      // Sizes explicit, dims from the front.
       {"canonicalize-variants", CanonicalizeVariants},  // One spelling per operation.
       {"decompose", Decompose},                         // No composite is left that does better in parts.
-      {"drop-no-ops", DropNoOps},                       // No node gives its operand back.
-      {"merge-common", MergeCommon},                    // Equal pure nodes are one node.
+      {"remove-no-ops", RemoveNoOps},                       // No node gives its operand back.
+      {"cse", EliminateCommonSubexpressions},                    // Equal pure nodes are one node.
       {"fold-constants", FoldConstants},                // Small known values are constants or full.
       {"simplify-algebra", SimplifyAlgebra},            // No exact identity is left to apply.
       {"simplify-views", SimplifyViews},                // No view of a view of the same kind.
       {"simplify-concats", SimplifyConcats},            // No cat of a cat, no slice of one part.
       {"cancel-transposes", CancelTransposes},          // No transpose undoes another one further up.
       {"drop-known-guards", DropKnownGuards},           // Every guard can fail.
-      {"drop-dead", DropDead},                          // Every node reaches an output or effect.
+      {"dce", EliminateDeadCode},                          // Every node reaches an output or effect.
   });
   pipeline.AddGroup(
       {
-          {"sequence-parallel", ShareRows},  // No rank does what others do for it.
+          {"sequence-parallel", ParallelizeSequence},  // No rank does what others do for it.
           {"simplify-views", SimplifyViews},
-          {"merge-common", MergeCommon},
-          {"drop-dead", DropDead},
+          {"cse", EliminateCommonSubexpressions},
+          {"dce", EliminateDeadCode},
       },
       [](const Graph& graph) { return graph.sequence_parallel.ranks != 0; });
   pipeline.AddGroup({
       {"sink-transposes", SinkTransposes},  // Products read transposes without a copy.
       {"sink-into-convs", SinkIntoConvs},   // Convolutions pad and add by themselves.
-      {"split-folds", SplitFolds},          // Threads can share every long sum.
-      {"drop-dead", DropDead},
+      {"split-reductions", SplitReductions},          // Threads can share every long sum.
+      {"dce", EliminateDeadCode},
   });
   pipeline.AddGroup({{"assign-layouts", assign_layouts}});  // Convolutions read channels side by side.
   pipeline.AddGroup({{"hoist-guards", HoistGuards}});  // Guards precede all they need not wait for.
@@ -66,14 +66,14 @@ Pipeline DefaultPipeline(std::shared_ptr<std::vector<PatternUse>> uses, std::sha
   return pipeline;
 }
 
-Result<std::vector<LeftAlone>> FindLeftAlone(const Graph& graph) {
-  std::vector<LeftAlone> left_alone;
+Result<std::vector<MissedRewrite>> FindMissedRewrites(const Graph& graph) {
+  std::vector<MissedRewrite> missed_rewrites;
   for (const RewriteSet* set : {&AlgebraRewrites(), &ConvRewrites()}) {
     Graph copy = graph;
-    TRY(set->Run(copy, &left_alone));
+    TRY(set->Run(copy, &missed_rewrites));
   }
-  TRY(FindWholeSums(graph, left_alone));
-  return left_alone;
+  TRY(FindWholeSums(graph, missed_rewrites));
+  return missed_rewrites;
 }
 
 Result<Pass> FindPass(std::string_view name) {

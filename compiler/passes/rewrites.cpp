@@ -35,13 +35,13 @@ RewriteSet::RewriteSet(std::vector<PatternRewrite> rewrites) : rewrites_(std::mo
   }
 }
 
-Result<bool> RewriteSet::Run(Graph& graph, std::vector<LeftAlone>* left_alone) const {
+Result<bool> RewriteSet::Run(Graph& graph, std::vector<MissedRewrite>* missed_rewrites) const {
   const std::vector<bool> escaping = EscapingValues(graph);
   const std::vector<NodeId> order = graph.order();
   bool changed = false;
   for (const NodeId id : order) {
     int steps = 0;
-    while (RunAt(graph, id, escaping, left_alone)) {
+    while (RunAt(graph, id, escaping, missed_rewrites)) {
       changed = true;
       if (++steps < kStepsMax) continue;
       return Error(Code::kInternal, fmt::format("rewrites go round in circles at {}", graph.node(id).op));
@@ -51,7 +51,7 @@ Result<bool> RewriteSet::Run(Graph& graph, std::vector<LeftAlone>* left_alone) c
 }
 
 bool RewriteSet::RunAt(Graph& graph, NodeId id, const std::vector<bool>& escaping,
-                       std::vector<LeftAlone>* left_alone) const {
+                       std::vector<MissedRewrite>* missed_rewrites) const {
   const auto rewrites = by_op_.find(graph.node(id).op);
   if (rewrites == by_op_.end() || !graph.IsPlaced(id)) return false;
   Matcher matcher(graph);
@@ -59,16 +59,16 @@ bool RewriteSet::RunAt(Graph& graph, NodeId id, const std::vector<bool>& escapin
     const PatternRewrite& rewrite = rewrites_[i];
     const std::optional<Match> match = matcher.At(id, rewrite.pattern);
     if (!match) {
-      if (left_alone) {
+      if (missed_rewrites) {
         const Mismatch& why = matcher.why();
-        left_alone->push_back({id, rewrite.name, why.ToText(graph), why.IsNear(), NameOf(why.what)});
+        missed_rewrites->push_back({id, rewrite.name, why.ToText(graph), why.IsNear(), NameOf(why.what)});
       }
       continue;
     }
     Rewriter rewriter(graph, id, escaping);
     const Refusal refusal = rewrite.apply(rewriter, *match);
     if (refusal.empty()) return true;
-    if (left_alone) left_alone->push_back({id, rewrite.name, std::string(refusal), true});
+    if (missed_rewrites) missed_rewrites->push_back({id, rewrite.name, std::string(refusal), true});
   }
   return false;
 }

@@ -18,7 +18,7 @@ namespace ingot::compiler {
 using Refusal = std::string_view;
 
 /// What a rewrite may do where its pattern was found: to the root, and before it. Nodes that nobody uses any more stay
-/// for drop-dead.
+/// for dce.
 class Rewriter {
  public:
   /// `escaping`: EscapingValues of the graph.
@@ -51,7 +51,7 @@ struct PatternRewrite {
 };
 
 /// A rewrite that did not take place at a node of its operator, and why.
-struct LeftAlone {
+struct MissedRewrite {
   NodeId node = kNoNode;
   std::string rewrite;
   std::string why;
@@ -68,11 +68,12 @@ class RewriteSet {
 
   /// Walks over the graph once, trying at each node the rewrites of its operator in their order, again as long as one
   /// takes place. True where one did. Linear in the nodes. kInternal where a node never comes to rest.
-  Result<bool> Run(Graph& graph, std::vector<LeftAlone>* left_alone = nullptr) const;
+  Result<bool> Run(Graph& graph, std::vector<MissedRewrite>* missed_rewrites = nullptr) const;
 
  private:
   /// Whether a rewrite took place.
-  bool RunAt(Graph& graph, NodeId id, const std::vector<bool>& escaping, std::vector<LeftAlone>* left_alone) const;
+  bool RunAt(Graph& graph, NodeId id, const std::vector<bool>& escaping,
+             std::vector<MissedRewrite>* missed_rewrites) const;
 
   std::vector<PatternRewrite> rewrites_;
   std::unordered_map<std::string_view, std::vector<size_t>> by_op_;  // places in rewrites_

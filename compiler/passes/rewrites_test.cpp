@@ -41,7 +41,7 @@ TEST(RewriteSet, AddsNodesBeforeTheRoot) {
   const Result<bool> changed = SumsOfExponents().Run(graph);
   ASSERT_TRUE(changed && *changed);
   ASSERT_TRUE(Verify(graph)) << Verify(graph).error().ToText();
-  ASSERT_TRUE(FindPass("drop-dead").value()(graph));
+  ASSERT_TRUE(FindPass("dce").value()(graph));
   EXPECT_EQ(Print(graph), R"(graph @f(%x: f32[4], %y: f32[4]) {
   %0 = aten.add.Tensor(%x, %y, 1) : f32[4]
   %1 = aten.exp(%0) : f32[4]
@@ -56,16 +56,17 @@ TEST(RewriteSet, SaysWhatItLeavesAlone) {
       "graph @f(%x: f32[4]) { %0 = aten.exp(%x) : f32[4] %1 = aten.mul.Tensor(%0, %0) : f32[4] "
       "%2 = aten.mul.Tensor(%1, number 2) : f32[4] return %2 }");
   const std::string before = Print(graph);
-  std::vector<LeftAlone> left_alone;
-  ASSERT_FALSE(SumsOfExponents().Run(graph, &left_alone).value());
+  std::vector<MissedRewrite> missed_rewrites;
+  ASSERT_FALSE(SumsOfExponents().Run(graph, &missed_rewrites).value());
   EXPECT_EQ(Print(graph), before);
-  ASSERT_EQ(left_alone.size(), 2u);
-  EXPECT_EQ(left_alone[0].node, 1u);
-  EXPECT_EQ(left_alone[0].rewrite, "exp(x) * exp(y)");
-  EXPECT_EQ(left_alone[0].why, "operand 0 'self' of aten.mul.Tensor is aten.exp f32[4] of several uses, expected one");
-  EXPECT_TRUE(left_alone[0].is_near);
-  EXPECT_THAT(left_alone[1].why, HasSubstr("is aten.mul.Tensor f32[4], expected aten.exp"));
-  EXPECT_FALSE(left_alone[1].is_near);
+  ASSERT_EQ(missed_rewrites.size(), 2u);
+  EXPECT_EQ(missed_rewrites[0].node, 1u);
+  EXPECT_EQ(missed_rewrites[0].rewrite, "exp(x) * exp(y)");
+  EXPECT_EQ(missed_rewrites[0].why,
+            "operand 0 'self' of aten.mul.Tensor is aten.exp f32[4] of several uses, expected one");
+  EXPECT_TRUE(missed_rewrites[0].is_near);
+  EXPECT_THAT(missed_rewrites[1].why, HasSubstr("is aten.mul.Tensor f32[4], expected aten.exp"));
+  EXPECT_FALSE(missed_rewrites[1].is_near);
 }
 
 TEST(RewriteSet, EndsWhatGoesRoundInCircles) {
@@ -81,14 +82,14 @@ TEST(RewriteSet, EndsWhatGoesRoundInCircles) {
   EXPECT_THAT(changed.error().message(), HasSubstr("aten.mul.Tensor"));
 }
 
-TEST(FindLeftAlone, NamesRewritesThatACallerPrevents) {
+TEST(FindMissedRewrites, NamesRewritesThatACallerPrevents) {
   const Graph graph = MustParse("graph @f(%x: f32[4]) { %0 = aten.mul.Tensor(%x, number 1) : f32[4] return %0 }");
-  const auto left_alone = FindLeftAlone(graph);
-  ASSERT_TRUE(left_alone);
-  ASSERT_EQ(left_alone->size(), 1u);
-  EXPECT_EQ(left_alone->front().rewrite, "x * 1");
-  EXPECT_TRUE(left_alone->front().is_near);
-  EXPECT_THAT(left_alone->front().why, HasSubstr("a caller gets the result"));
+  const auto missed_rewrites = FindMissedRewrites(graph);
+  ASSERT_TRUE(missed_rewrites);
+  ASSERT_EQ(missed_rewrites->size(), 1u);
+  EXPECT_EQ(missed_rewrites->front().rewrite, "x * 1");
+  EXPECT_TRUE(missed_rewrites->front().is_near);
+  EXPECT_THAT(missed_rewrites->front().why, HasSubstr("a caller gets the result"));
 }
 
 // Every node of the chain is rewritten: quadratic, this would take minutes.

@@ -22,7 +22,7 @@ Error Fault(std::string why) { return Error(Code::kInvalid, std::move(why)); }
 Result<Graph> Spelled(Graph graph) {
   for (int round = 0; round < kRoundsMax; ++round) {
     bool changed = false;
-    for (const auto pass : {CanonicalizeShapes, CanonicalizeVariants, DropNoOps, DropDead}) {
+    for (const auto pass : {CanonicalizeShapes, CanonicalizeVariants, RemoveNoOps, EliminateDeadCode}) {
       TRY_ASSIGN(const bool pass_changed, pass(graph));
       changed |= pass_changed;
     }

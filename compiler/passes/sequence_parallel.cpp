@@ -68,7 +68,7 @@ class RowSharing {
       : graph_(graph), parallel_(graph.sequence_parallel), escaping_(EscapingValues(graph)) {}
 
   /// The graph in blocks; nullopt where all sums stay whole.
-  Result<std::optional<Graph>> Run(std::vector<LeftAlone>* left_alone) {
+  Result<std::optional<Graph>> Run(std::vector<MissedRewrite>* missed_rewrites) {
     std::optional<Graph> made;
     if (parallel_.ranks != 0) {
       FindSums();
@@ -83,7 +83,7 @@ class RowSharing {
     }
     if (sums_.empty()) made.reset();
     for (const auto& [node, whole] : whole_) {
-      if (left_alone) left_alone->push_back({node, "all_reduce by rows", whole.why, true, whole.reason});
+      if (missed_rewrites) missed_rewrites->push_back({node, "all_reduce by rows", whole.why, true, whole.reason});
     }
     return made;
   }
@@ -433,15 +433,15 @@ class RowSharing {
 
 }  // namespace
 
-Result<bool> ShareRows(Graph& graph) {
+Result<bool> ParallelizeSequence(Graph& graph) {
   TRY_ASSIGN(std::optional<Graph> made, RowSharing(graph).Run(nullptr));
   if (!made) return false;
   graph = *std::move(made);
   return true;
 }
 
-Status FindWholeSums(const Graph& graph, std::vector<LeftAlone>& left_alone) {
-  TRY(RowSharing(graph).Run(&left_alone));
+Status FindWholeSums(const Graph& graph, std::vector<MissedRewrite>& missed_rewrites) {
+  TRY(RowSharing(graph).Run(&missed_rewrites));
   return {};
 }
 

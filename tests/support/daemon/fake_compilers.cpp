@@ -100,7 +100,7 @@ std::string VerdictOf(const CompileJob& job) {
   proto::VerdictT verdict;
   verdict.proof = std::make_unique<proto::GraphProofT>();
   verdict.proof->sizes = 11;
-  if (job.graph.find(" wrong") != std::string::npos) verdict.wrong = "proof of the graph: pass drop-dead";
+  if (job.graph.find(" wrong") != std::string::npos) verdict.wrong = "proof of the graph: pass dce";
   return std::string(AsText(proto::PackMessage<proto::Verdict>(verdict)));
 }
 
