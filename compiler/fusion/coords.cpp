@@ -15,7 +15,7 @@ std::optional<uint16_t> WholeVar(const Affine& a) {
 
 }  // namespace
 
-Domain::Domain(const Dims& sizes) {
+IterationSpace::IterationSpace(const Dims& sizes) {
   Coords identity;
   for (const Dim& size : sizes) {
     if (size.is_one()) {
@@ -29,7 +29,7 @@ Domain::Domain(const Dims& sizes) {
   coords_.push_back(std::move(identity));
 }
 
-void Domain::Restore(Shape shape) {
+void IterationSpace::Restore(Shape shape) {
   if (shape.cuts < shape_.cuts) {
     coords_ = std::move(uncut_[shape.cuts]);
     uncut_.resize(shape.cuts);
@@ -37,7 +37,7 @@ void Domain::Restore(Shape shape) {
   shape_ = std::move(shape);
 }
 
-bool Domain::Cut(uint16_t var, const Dim& inner) {
+bool IterationSpace::Cut(uint16_t var, const Dim& inner) {
   const auto outer = shape_.extents[var].DivideExactly(inner);
   if (!outer || has_reduced() || shape_.column == var) return false;
   uncut_.push_back(coords_);
@@ -58,18 +58,18 @@ bool Domain::Cut(uint16_t var, const Dim& inner) {
   return true;
 }
 
-bool Domain::has_reduced() const {
+bool IterationSpace::has_reduced() const {
   return std::find(shape_.reduced.begin(), shape_.reduced.end(), true) != shape_.reduced.end();
 }
 
-CoordsId Domain::Intern(Coords coords) {
+CoordsId IterationSpace::Intern(Coords coords) {
   const auto it = std::find(coords_.begin(), coords_.end(), coords);
   if (it != coords_.end()) return static_cast<CoordsId>(it - coords_.begin());
   coords_.push_back(std::move(coords));
   return static_cast<CoordsId>(coords_.size() - 1);
 }
 
-bool Domain::TakesWhole(const Affine& at, const Dim& size, std::vector<bool>& used) const {
+bool IterationSpace::TakesWhole(const Affine& at, const Dim& size, std::vector<bool>& used) const {
   if (!at.offset.is_zero() || !at.gathered.empty()) return false;
   // From the innermost variable on, each steps over all that are within it.
   Dim step(1);
@@ -82,7 +82,7 @@ bool Domain::TakesWhole(const Affine& at, const Dim& size, std::vector<bool>& us
   return !at.vars.empty() && step == size;
 }
 
-bool Domain::IsOwn(CoordsId id, const Dims& sizes) const {
+bool IterationSpace::IsOwn(CoordsId id, const Dims& sizes) const {
   const Coords& at = coords_[id];
   std::vector<bool> used(shape_.extents.size());
   for (size_t k = 0; k < sizes.size(); ++k) {
@@ -104,7 +104,7 @@ bool Domain::IsOwn(CoordsId id, const Dims& sizes) const {
   return all || (kept && !folded);
 }
 
-bool Domain::FoldOthers(CoordsId id, const Dims& sizes) {
+bool IterationSpace::ReduceOthers(CoordsId id, const Dims& sizes) {
   if (has_reduced() || shape_.column != kNoVar) return false;
   const std::vector<bool> none = shape_.reduced;
   for (size_t v = 0; v < shape_.reduced.size(); ++v) shape_.reduced[v] = !Uses(id, static_cast<uint16_t>(v));
@@ -113,20 +113,20 @@ bool Domain::FoldOthers(CoordsId id, const Dims& sizes) {
   return false;
 }
 
-bool Domain::HasGathered(CoordsId id) const {
+bool IterationSpace::HasGathered(CoordsId id) const {
   return std::any_of(coords_[id].begin(), coords_[id].end(), [](const Affine& a) { return !a.gathered.empty(); });
 }
 
-bool Domain::NeedsMemory(CoordsId id) const { return HasGathered(id) || UsesDepth(id); }
+bool IterationSpace::NeedsMemory(CoordsId id) const { return HasGathered(id) || UsesDepth(id); }
 
-bool Domain::UsesDepth(CoordsId id) const {
+bool IterationSpace::UsesDepth(CoordsId id) const {
   for (const Affine& a : coords_[id]) {
     if (std::ranges::any_of(a.vars, [](const auto& entry) { return IsDepth(entry.first); })) return true;
   }
   return false;
 }
 
-bool Domain::Uses(CoordsId id, uint16_t var) const {
+bool IterationSpace::Uses(CoordsId id, uint16_t var) const {
   for (const Affine& a : coords_[id]) {
     for (const auto& [v, coef] : a.vars) {
       if (v == var) return true;
@@ -135,8 +135,8 @@ bool Domain::Uses(CoordsId id, uint16_t var) const {
   return false;
 }
 
-bool Domain::Split(const ExprPool& pool, const Affine& index, const Dim& size, Affine& quotient, Affine& rest,
-                   WantedCut* wanted) const {
+bool IterationSpace::Split(const ExprPool& pool, const Affine& index, const Dim& size, Affine& quotient, Affine& rest,
+                           WantedCut* wanted) const {
   if (size.is_zero()) return false;
   Dim highest;
   for (const auto& [var, coef] : index.vars) {
@@ -174,8 +174,8 @@ bool Domain::Split(const ExprPool& pool, const Affine& index, const Dim& size, A
   return false;
 }
 
-std::optional<Coords> Domain::Reshaped(const ExprPool& pool, const Dims& from, const Dims& to, const Coords& at,
-                                       WantedCut* wanted) const {
+std::optional<Coords> IterationSpace::Reshaped(const ExprPool& pool, const Dims& from, const Dims& to, const Coords& at,
+                                               WantedCut* wanted) const {
   Coords result(to.size());
   size_t i = 0, o = 0;
   while (true) {
@@ -220,7 +220,8 @@ std::optional<Coords> Domain::Reshaped(const ExprPool& pool, const Dims& from, c
   return result;
 }
 
-std::optional<Coords> Domain::ReduceCoords(const Dims& sizes, const std::vector<bool>& reduced, const Coords& at) {
+std::optional<Coords> IterationSpace::ReduceCoords(const Dims& sizes, const std::vector<bool>& reduced,
+                                                   const Coords& at) {
   std::vector<bool> kept(shape_.extents.size());
   Dims folded;
   for (size_t k = 0; k < sizes.size(); ++k) {
@@ -266,7 +267,7 @@ std::optional<Coords> Domain::ReduceCoords(const Dims& sizes, const std::vector<
   return result;
 }
 
-bool Domain::TakesScan(const Dims& sizes, uint32_t axis, const Coords& at) {
+bool IterationSpace::TakesScan(const Dims& sizes, uint32_t axis, const Coords& at) {
   const auto var = WholeVar(at[axis]);
   if (!var || IsDepth(*var) || shape_.column != kNoVar || !(shape_.extents[*var] == sizes[axis])) return false;
   for (size_t k = 0; k < at.size(); ++k) {
@@ -281,8 +282,8 @@ bool Domain::TakesScan(const Dims& sizes, uint32_t axis, const Coords& at) {
   return true;
 }
 
-std::optional<CoordsId> Domain::ArgCoords(const ExprPool& pool, const Expr& e, size_t arg, CoordsId id,
-                                          WantedCut* wanted) {
+std::optional<CoordsId> IterationSpace::ArgCoords(const ExprPool& pool, const Expr& e, size_t arg, CoordsId id,
+                                                  WantedCut* wanted) {
   const Dims& sizes = pool[e.args[arg]].sizes;
   switch (e.kind) {
     case ExprKind::kMap: {

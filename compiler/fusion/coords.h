@@ -13,10 +13,10 @@ using CoordsId = uint32_t;
 /// The iteration space of a group: one loop variable for each dim that is not 1, some of which
 /// are folded by reductions. All reductions of a group fold the same variables. Coordinates that
 /// occur in a group are numbered here, so that they compare by number.
-class Domain {
+class IterationSpace {
  public:
   /// One variable for each of `sizes` that is not 1; the identity coordinates are `identity()`.
-  explicit Domain(const Dims& sizes);
+  explicit IterationSpace(const Dims& sizes);
 
   struct Shape {
     Dims extents;
@@ -44,7 +44,7 @@ class Domain {
   bool IsOwn(CoordsId id, const Dims& sizes) const;
   /// Folds the variables that these coordinates leave out, as a reduction does that has yet to come: a value of each
   /// row is then the group's own. False: something is folded already, or the coordinates are not whole variables.
-  bool FoldOthers(CoordsId id, const Dims& sizes);
+  bool ReduceOthers(CoordsId id, const Dims& sizes);
   bool HasGathered(CoordsId id) const;
   bool UsesDepth(CoordsId id) const;
   /// Only values in memory can be asked for there: what is gathered, or summed over by a contraction.

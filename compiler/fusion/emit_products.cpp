@@ -9,11 +9,11 @@ using loop::Id;
 using loop::Inst;
 using loop::kNone;
 
-loop::Index PlaceOf(const Scope& scope, const DraftWriter& writer, const Alias& alias, CoordsId at) {
-  loop::Index index = writer.NewIndex();
+loop::Index PlaceOf(const EmitContext& context, const KernelBuilder& builder, const Alias& alias, CoordsId at) {
+  loop::Index index = builder.NewIndex();
   index.offset = index.offset + alias.offset;
-  const Coords& coords = scope.group.domain.at(at);
-  for (size_t k = 0; k < coords.size(); ++k) writer.AddAffine(index, coords[k], alias.strides[k]);
+  const Coords& coords = context.group.space.at(at);
+  for (size_t k = 0; k < coords.size(); ++k) builder.AddAffine(index, coords[k], alias.strides[k]);
   return index;
 }
 
@@ -24,71 +24,71 @@ std::optional<uint32_t> ProductEmitter::BufferOf(const Placed& product) const {
 
 void ProductEmitter::Emit(const std::vector<Placed>& products) {
   for (const auto& [id, at] : products) {
-    const Expr& e = scope_.pool[id];
+    const Expr& e = context_.pool[id];
     loop::Block block;
-    writer_.depths = e.depths;
-    for (const uint16_t var : writer_.depths) block.depths.push_back(scope_.pool.DepthExtent(var));
-    block.extent = writer_.vars().extents.empty() ? Dim(1) : writer_.vars().extents.back();
-    block.into = writer_.AddRowBuffer(e.dtype, block.extent);
+    builder_.depths = e.depths;
+    for (const uint16_t var : builder_.depths) block.depths.push_back(context_.pool.DepthExtent(var));
+    block.extent = builder_.vars().extents.empty() ? Dim(1) : builder_.vars().extents.back();
+    block.into = builder_.AddRowBuffer(e.dtype, block.extent);
     std::vector<Id> factors;
     for (size_t arg = 0; arg < e.args.size(); ++arg) factors.push_back(Factor(e, arg, at, kNone, block));
-    if (writer_.has_failed()) break;
-    writer_.AppendTo(block, Inst{.op = ScalarOp::kReduceDot, .dtype = e.dtype, .args = std::move(factors)});
+    if (builder_.has_failed()) break;
+    builder_.AppendTo(block, Inst{.op = ScalarOp::kReduceDot, .dtype = e.dtype, .args = std::move(factors)});
     buffers_[{id, at}] = block.into;
     blocks_.push_back(std::move(block));
   }
-  writer_.depths.clear();
+  builder_.depths.clear();
 }
 
 Id ProductEmitter::Factor(const Expr& e, size_t arg, CoordsId at, Id predicate, loop::Block& block) {
-  const auto place = scope_.group.domain.ArgCoords(scope_.pool, e, arg, at);
-  if (!place) return writer_.Fail("an index map the group cannot express");
+  const auto place = context_.group.space.ArgCoords(context_.pool, e, arg, at);
+  if (!place) return builder_.Fail("an index map the group cannot express");
   return FactorOf(e.args[arg], *place, predicate, block);
 }
 
 Id ProductEmitter::FactorOf(ExprId id, CoordsId at, Id predicate, loop::Block& block) {
-  const Expr& e = scope_.pool[id];
+  const Expr& e = context_.pool[id];
   switch (e.kind) {
-    case ExprKind::kConst: return writer_.AppendTo(block, ConstantOf(e));
+    case ExprKind::kConst: return builder_.AppendTo(block, ConstantOf(e));
     case ExprKind::kValue: {
       // A narrow float that is only widened: the load itself does that.
-      const ExprId inner = scope_.Inlined(e.value, at);
+      const ExprId inner = context_.Inlined(e.value, at);
       return inner == kNoExpr ? FactorLoad(e.value, at, predicate, block) : FactorOf(inner, at, predicate, block);
     }
     case ExprKind::kMap: {
       std::vector<Id> args;
-      for (size_t k = 0; k < e.args.size() && !writer_.has_failed(); ++k) {
+      for (size_t k = 0; k < e.args.size() && !builder_.has_failed(); ++k) {
         args.push_back(Factor(e, k, at, predicate, block));
       }
-      if (writer_.has_failed()) return kNone;
-      return writer_.AppendTo(block, Inst{.op = e.op, .dtype = e.dtype, .args = std::move(args)});
+      if (builder_.has_failed()) return kNone;
+      return builder_.AppendTo(block, Inst{.op = e.op, .dtype = e.dtype, .args = std::move(args)});
     }
     case ExprKind::kRound: {
       // Sums of many products: what is decoded for them stays as wide as it is.
-      if (guards::IsFloat8(e.narrow)) return writer_.Fail("a product of what is rounded to float8 on the way");
+      if (guards::IsFloat8(e.narrow)) return builder_.Fail("a product of what is rounded to float8 on the way");
       return Factor(e, 0, at, predicate, block);
     }
     case ExprKind::kView:
     case ExprKind::kReshape: return Factor(e, 0, at, predicate, block);
     case ExprKind::kIota: {
-      return IndexIn(ApplyMap(e.map, scope_.group.domain.at(at))[0], block);
+      return IndexIn(ApplyMap(e.map, context_.group.space.at(at))[0], block);
     }
     case ExprKind::kSize: return SizeIn(e.size, block);
     case ExprKind::kRegion: return FactorRegion(e, at, predicate, block);
-    default: return writer_.Fail("a product of something else than values");
+    default: return builder_.Fail("a product of something else than values");
   }
 }
 
 Id ProductEmitter::FactorRegion(const Expr& e, CoordsId at, Id predicate, loop::Block& block) {
-  if (IsStacked(scope_.pool, e)) return FactorStacked(e, at, predicate, block);
+  if (IsStacked(context_.pool, e)) return FactorStacked(e, at, predicate, block);
   const Dim end = e.start + e.size;
-  const Affine place = scope_.group.domain.at(at)[e.axis];
+  const Affine place = context_.group.space.at(at)[e.axis];
   Id inside = kNone, both = predicate;
   const auto join = [&](Id& a, Id b) {
-    a = a == kNone ? b : writer_.AppendTo(block, Inst{.op = ScalarOp::kAnd, .dtype = DType::kBool, .args = {a, b}});
+    a = a == kNone ? b : builder_.AppendTo(block, Inst{.op = ScalarOp::kAnd, .dtype = DType::kBool, .args = {a, b}});
   };
   const auto require = [&](ScalarOp op, const Dim& with) {
-    const Id holds = writer_.AppendTo(
+    const Id holds = builder_.AppendTo(
         block, Inst{.op = op, .dtype = DType::kBool, .args = {IndexIn(place, block), SizeIn(with, block)}});
     join(inside, holds);
     join(both, holds);
@@ -96,17 +96,17 @@ Id ProductEmitter::FactorRegion(const Expr& e, CoordsId at, Id predicate, loop::
   if (!e.start.is_zero()) require(ScalarOp::kGe, e.start);
   if (!(end == e.sizes[e.axis])) require(ScalarOp::kLt, end);
   const Id inner = Factor(e, 0, at, both, block);
-  const Expr& outside = scope_.pool[e.args[1]];
-  if (inside == kNone || outside.kind == ExprKind::kNothing || writer_.GivesElsewhere(inside, inner, outside)) {
+  const Expr& outside = context_.pool[e.args[1]];
+  if (inside == kNone || outside.kind == ExprKind::kNothing || builder_.GivesElsewhere(inside, inner, outside)) {
     return inner;
   }
   return Choose(inside, inner, Factor(e, 1, at, predicate, block), block);
 }
 
 Id ProductEmitter::FactorStacked(const Expr& e, CoordsId at, Id predicate, loop::Block& block) {
-  if (scope_.pool[e.args[1]].kind == ExprKind::kNothing) return Factor(e, 0, at, predicate, block);
-  const Affine position = scope_.group.domain.at(at)[e.axis];
-  const Id is_first = writer_.AppendTo(
+  if (context_.pool[e.args[1]].kind == ExprKind::kNothing) return Factor(e, 0, at, predicate, block);
+  const Affine position = context_.group.space.at(at)[e.axis];
+  const Id is_first = builder_.AppendTo(
       block,
       Inst{.op = ScalarOp::kEq, .dtype = DType::kBool, .args = {IndexIn(position, block), SizeIn(e.start, block)}});
   const Id first = Factor(e, 0, at, predicate, block), second = Factor(e, 1, at, predicate, block);
@@ -115,29 +115,29 @@ Id ProductEmitter::FactorStacked(const Expr& e, CoordsId at, Id predicate, loop:
 
 Id ProductEmitter::Choose(Id condition, Id then, Id otherwise, loop::Block& block) {
   if (condition == kNone || then == kNone || otherwise == kNone) return kNone;
-  const DType dtype = writer_.At(then).dtype;
-  return writer_.AppendTo(block, Inst{.op = ScalarOp::kSelect, .dtype = dtype, .args = {condition, then, otherwise}});
+  const DType dtype = builder_.At(then).dtype;
+  return builder_.AppendTo(block, Inst{.op = ScalarOp::kSelect, .dtype = dtype, .args = {condition, then, otherwise}});
 }
 
 Id ProductEmitter::FactorLoad(ValueId value, CoordsId at, Id predicate, loop::Block& block) {
-  const Alias& alias = scope_.lowered.aliases[value];
-  const DType dtype = scope_.graph.type(value).dtype;
+  const Alias& alias = context_.lowered.aliases[value];
+  const DType dtype = context_.graph.type(value).dtype;
   Inst load{.op = ScalarOp::kLoad, .dtype = dtype};
-  load.index = PlaceOf(scope_, writer_, alias, at);
-  if (scope_.WrittenOver(alias.root) != kNoValue) return writer_.Fail("the group reads memory it writes");
-  load.buffer = writer_.ParamOf(alias.root, loop::ParamMode::kIn);
+  load.index = PlaceOf(context_, builder_, alias, at);
+  if (context_.WrittenOver(alias.root) != kNoValue) return builder_.Fail("the group reads memory it writes");
+  load.buffer = builder_.ParamOf(alias.root, loop::ParamMode::kIn);
   load.predicate = predicate;
-  const Id raw = writer_.AppendTo(block, std::move(load));
+  const Id raw = builder_.AppendTo(block, std::move(load));
   return dtype == ComputeType(dtype)
              ? raw
-             : writer_.AppendTo(block, Inst{.op = ScalarOp::kCast, .dtype = ComputeType(dtype), .args = {raw}});
+             : builder_.AppendTo(block, Inst{.op = ScalarOp::kCast, .dtype = ComputeType(dtype), .args = {raw}});
 }
 
 Id ProductEmitter::IndexIn(const Affine& a, loop::Block& block) {
   Inst inst{.op = ScalarOp::kIndex, .dtype = DType::kI64};
-  inst.index = writer_.NewIndex();
-  writer_.AddAffine(inst.index, a, Dim(1));
-  return writer_.AppendTo(block, std::move(inst));
+  inst.index = builder_.NewIndex();
+  builder_.AddAffine(inst.index, a, Dim(1));
+  return builder_.AppendTo(block, std::move(inst));
 }
 
 }  // namespace ingot::compiler::fusion

@@ -5,15 +5,15 @@
 #include <optional>
 #include <vector>
 
-#include "compiler/fusion/draft_writer.h"
-#include "compiler/fusion/scope.h"
+#include "compiler/fusion/emit_context.h"
+#include "compiler/fusion/kernel_builder.h"
 
 namespace ingot::compiler::fusion {
 
 /// Writes the contractions of a group: blocks before all others, whose results are read from row buffers.
 class ProductEmitter {
  public:
-  ProductEmitter(const Scope& scope, DraftWriter& writer) : scope_(scope), writer_(writer) {}
+  ProductEmitter(const EmitContext& context, KernelBuilder& builder) : context_(context), builder_(builder) {}
 
   /// A block for each; what cannot be said fails in the writer.
   void Emit(const std::vector<Placed>& products);
@@ -34,15 +34,15 @@ class ProductEmitter {
   loop::Id Choose(loop::Id condition, loop::Id then, loop::Id otherwise, loop::Block& block);
   loop::Id FactorLoad(ValueId value, CoordsId at, loop::Id predicate, loop::Block& block);
   loop::Id IndexIn(const Affine& a, loop::Block& block);
-  loop::Id SizeIn(const Dim& size, loop::Block& block) { return writer_.AppendTo(block, InstOfSize(size)); }
+  loop::Id SizeIn(const Dim& size, loop::Block& block) { return builder_.AppendTo(block, InstOfSize(size)); }
 
-  const Scope& scope_;
-  DraftWriter& writer_;
+  const EmitContext& context_;
+  KernelBuilder& builder_;
   std::vector<loop::Block> blocks_;
   std::map<Placed, uint32_t> buffers_;
 };
 
 /// Where the element at coordinates `at` of a value lies in the memory of its root.
-loop::Index PlaceOf(const Scope& scope, const DraftWriter& writer, const Alias& alias, CoordsId at);
+loop::Index PlaceOf(const EmitContext& context, const KernelBuilder& builder, const Alias& alias, CoordsId at);
 
 }  // namespace ingot::compiler::fusion

@@ -15,7 +15,7 @@ struct Group {
     ValueId value;
     CoordsId at;
   };
-  Domain domain;
+  IterationSpace space;
   std::vector<NodeId> members;
   std::vector<Store> stores;
   std::vector<ValueId> loads;   ///< roots of what it reads, as far as grouping knows

@@ -6,7 +6,7 @@
 
 #include "compiler/fusion/coords.h"
 #include "compiler/fusion/lower/lower.h"
-#include "compiler/fusion/weight.h"
+#include "compiler/fusion/op_cost.h"
 #include "compiler/loop/ops.h"
 
 namespace ingot::compiler::fusion {
@@ -46,11 +46,11 @@ class Decoders {
     if (lowered_.results[id].size() != 1 || lowered_.IsView(id)) return false;
     const ExprId root = lowered_.results[id][0];
     if (!IsArithmetic(lowered_.pool, root) || IsConvolved(node.results[0])) return false;
-    Weight weight;
-    Weigh(lowered_.pool, root, weight);
-    if (weight.is_expensive) return false;
+    OpCost cost;
+    AddCost(lowered_.pool, root, cost);
+    if (cost.is_expensive) return false;
     Chain& chain = chains_[id];
-    chain.ops = weight.ops;
+    chain.ops = cost.ops;
     ForEachOperand(node, [&](ValueId v) {
       const NodeId def = lowered_.graph.value(lowered_.aliases[v].root).def;
       const bool goes_on = def != kNoNode && decodes_[def];
@@ -99,23 +99,23 @@ class DepthCutter {
   void Cut(ExprId id) {
     constexpr int kCutsMax = 4;
     for (int cuts = 0; cuts < kCutsMax; ++cuts) {
-      Domain domain(lowered_.pool[id].sizes);
-      Domain::WantedCut wanted;
-      if (Follow(domain, id, domain.identity(), wanted) || wanted.var == kNoVar || !IsDepth(wanted.var)) return;
+      IterationSpace space(lowered_.pool[id].sizes);
+      IterationSpace::WantedCut wanted;
+      if (Follow(space, id, space.identity(), wanted) || wanted.var == kNoVar || !IsDepth(wanted.var)) return;
       lowered_.pool.CutDepth(id, wanted.var, wanted.inner);
     }
   }
 
   /// False: what `id` reads at `at` cannot be said, though it may be with another variable.
-  bool Follow(Domain& domain, ExprId id, CoordsId at, Domain::WantedCut& wanted) const {
+  bool Follow(IterationSpace& space, ExprId id, CoordsId at, IterationSpace::WantedCut& wanted) const {
     const Expr& e = lowered_.pool[id];
     if (e.kind == ExprKind::kValue) {
-      if (!domain.UsesDepth(at) || !lowered_.IsDecoded(e.value)) return true;
-      return Follow(domain, lowered_.ExprOf(e.value), at, wanted);
+      if (!space.UsesDepth(at) || !lowered_.IsDecoded(e.value)) return true;
+      return Follow(space, lowered_.ExprOf(e.value), at, wanted);
     }
     for (size_t k = 0; k < e.args.size(); ++k) {
-      const auto place = domain.ArgCoords(lowered_.pool, e, k, at, &wanted);
-      if (!place || !Follow(domain, e.args[k], *place, wanted)) return false;
+      const auto place = space.ArgCoords(lowered_.pool, e, k, at, &wanted);
+      if (!place || !Follow(space, e.args[k], *place, wanted)) return false;
     }
     return true;
   }

@@ -128,34 +128,34 @@ TEST(Convolutions, WhatIsLeftToPytorchHasItsReason) {
 
 using fusion::Affine;
 using fusion::Coords;
-using fusion::Domain;
+using fusion::IterationSpace;
 
 TEST(Domains, AVariableBecomesTwoAndOneAgain) {
-  Domain domain({Dim(2), Dim(12)});
-  const Domain::Shape before = domain.shape();
-  const Coords whole = domain.at(domain.identity());
-  ASSERT_FALSE(domain.Cut(1, Dim(5)));
-  ASSERT_TRUE(domain.Cut(1, Dim(4)));
-  EXPECT_EQ(domain.shape().extents, (guards::Dims{Dim(2), Dim(3), Dim(4)}));
+  IterationSpace space({Dim(2), Dim(12)});
+  const IterationSpace::Shape before = space.shape();
+  const Coords whole = space.at(space.identity());
+  ASSERT_FALSE(space.Cut(1, Dim(5)));
+  ASSERT_TRUE(space.Cut(1, Dim(4)));
+  EXPECT_EQ(space.shape().extents, (guards::Dims{Dim(2), Dim(3), Dim(4)}));
   Affine cut;
   cut.AddScaled(Affine::Var(1), Dim(4));
   cut.AddScaled(Affine::Var(2), Dim(1));
-  EXPECT_EQ(domain.at(domain.identity())[1], cut);
+  EXPECT_EQ(space.at(space.identity())[1], cut);
   // A value of the old sizes is still the group's own; one that leaves a part out, or takes the parts in another order,
   // is not.
-  EXPECT_TRUE(domain.IsOwn(domain.identity(), {Dim(2), Dim(12)}));
-  EXPECT_FALSE(domain.IsOwn(domain.Intern({Affine::Var(0), Affine::Var(1)}), {Dim(2), Dim(12)}));
+  EXPECT_TRUE(space.IsOwn(space.identity(), {Dim(2), Dim(12)}));
+  EXPECT_FALSE(space.IsOwn(space.Intern({Affine::Var(0), Affine::Var(1)}), {Dim(2), Dim(12)}));
   Affine turned;
   turned.AddScaled(Affine::Var(1), Dim(1));
   turned.AddScaled(Affine::Var(2), Dim(4));
-  EXPECT_FALSE(domain.IsOwn(domain.Intern({Affine::Var(0), turned}), {Dim(2), Dim(12)}));
-  const Domain::Shape once = domain.shape();
-  ASSERT_TRUE(domain.Cut(2, Dim(2)));
-  domain.Restore(once);
-  EXPECT_EQ(domain.at(domain.identity())[1], cut);
-  domain.Restore(before);
-  EXPECT_EQ(domain.shape().extents, (guards::Dims{Dim(2), Dim(12)}));
-  EXPECT_EQ(domain.at(domain.identity()), whole);
+  EXPECT_FALSE(space.IsOwn(space.Intern({Affine::Var(0), turned}), {Dim(2), Dim(12)}));
+  const IterationSpace::Shape once = space.shape();
+  ASSERT_TRUE(space.Cut(2, Dim(2)));
+  space.Restore(once);
+  EXPECT_EQ(space.at(space.identity())[1], cut);
+  space.Restore(before);
+  EXPECT_EQ(space.shape().extents, (guards::Dims{Dim(2), Dim(12)}));
+  EXPECT_EQ(space.at(space.identity()), whole);
 }
 
 }  // namespace

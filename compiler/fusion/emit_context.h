@@ -13,9 +13,9 @@ namespace ingot::compiler::fusion {
 using Placed = std::pair<ExprId, CoordsId>;
 
 /// A group as emission looks at it: which values it computes, and which memory it writes. Refers to both.
-class Scope {
+class EmitContext {
  public:
-  Scope(const Lowered& lowered, Group& group);
+  EmitContext(const Lowered& lowered, Group& group);
 
   const Lowered& lowered;
   const Graph& graph;
@@ -43,6 +43,6 @@ struct LoopVars {
 };
 /// Rows by falling stride of the first full result; j = the folded variables, or the variable with the smallest stride.
 /// `products`: the group's contractions.
-LoopVars OrderVars(const Scope& scope, const std::vector<Placed>& products);
+LoopVars OrderVars(const EmitContext& context, const std::vector<Placed>& products);
 
 }  // namespace ingot::compiler::fusion

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/fusion/weight.h"
+#include "compiler/fusion/op_cost.h"
 
 #include <vector>
 
@@ -9,19 +9,19 @@ static bool IsExpensive(ScalarOp op) {
   return (op >= ScalarOp::kExp && op <= ScalarOp::kSigmoid) || op == ScalarOp::kPow || op == ScalarOp::kAtan2;
 }
 
-void Weigh(const ExprPool& pool, ExprId id, Weight& weight) {
+void AddCost(const ExprPool& pool, ExprId id, OpCost& cost) {
   const Expr& e = pool[id];
-  if (e.kind == ExprKind::kValue) ++weight.leaves;
+  if (e.kind == ExprKind::kValue) ++cost.leaves;
   if (e.kind == ExprKind::kReduce || e.kind == ExprKind::kScan || e.kind == ExprKind::kContract) {
-    weight.has_reduce = true;
+    cost.has_reduce = true;
   }
-  weight.is_expensive = weight.is_expensive || e.kind == ExprKind::kContract;
+  cost.is_expensive = cost.is_expensive || e.kind == ExprKind::kContract;
   if (e.kind == ExprKind::kMap) {
-    ++weight.ops;
-    weight.is_expensive = weight.is_expensive || IsExpensive(e.op);
-    weight.has_root = weight.has_root || e.op == ScalarOp::kRsqrt;
+    ++cost.ops;
+    cost.is_expensive = cost.is_expensive || IsExpensive(e.op);
+    cost.has_root = cost.has_root || e.op == ScalarOp::kRsqrt;
   }
-  for (ExprId arg : e.args) Weigh(pool, arg, weight);
+  for (ExprId arg : e.args) AddCost(pool, arg, cost);
 }
 
 int64_t BytesOf(const Graph& graph, ValueId v) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compiler/fusion/emit.h"
-#include "compiler/fusion/scope.h"
+#include "compiler/fusion/emit_context.h"
 
 namespace ingot::compiler::fusion {
 
@@ -14,12 +14,12 @@ namespace ingot::compiler::fusion {
 /// loop and the loop itself.
 ///
 /// The first failure stays, and whatever follows it gives kNone.
-class DraftWriter {
+class KernelBuilder {
  public:
   /// Row buffers are numbered from here until the number of parameters is known (Take).
   static constexpr uint32_t kRowBuffer = 1 << 16;
 
-  explicit DraftWriter(const Graph& graph) : graph_(graph) {}
+  explicit KernelBuilder(const Graph& graph) : graph_(graph) {}
 
   loop::Id Fail(std::string why);
   bool has_failed() const { return !failure_.empty(); }

@@ -12,7 +12,7 @@ namespace ingot::compiler::fusion {
 
 /// Who wants which values, by unit: a group, or a step that is none. What is asked for in a group may be computed
 /// there; what is needed in memory must lie there before the unit runs.
-class Demand {
+class UseInfo {
  public:
   /// Whoever comes after the graph.
   static constexpr size_t kOutside = ~size_t{0};
@@ -24,7 +24,7 @@ class Demand {
     Visited visited;
   };
   /// Who wants a node: groups that could compute it, and units that need it in memory.
-  struct Wanted {
+  struct Users {
     std::vector<size_t> groups;
     std::vector<size_t> units;   ///< outside the groups, order of execution included
     bool in_memory = false;
@@ -32,9 +32,9 @@ class Demand {
   };
 
   /// Begins with what the graph gives out.
-  explicit Demand(const Lowered& lowered);
+  explicit UseInfo(const Lowered& lowered);
 
-  Wanted WhoWants(const Node& node) const;
+  Users UsersOf(const Node& node) const;
   /// Of two requests for one place, either says what is visited there.
   void Ask(ValueId value, const Request& request) { Add(requests_[value], request); }
   void NeedInMemory(ValueId value, size_t unit);
@@ -44,7 +44,7 @@ class Demand {
 
   const std::vector<Request>& Of(ValueId value) const { return requests_[value]; }
   const std::vector<size_t>& InMemory(ValueId value) const { return external_[value]; }
-  bool IsWanted(ValueId value) const { return !requests_[value].empty() || !external_[value].empty(); }
+  bool IsUsed(ValueId value) const { return !requests_[value].empty() || !external_[value].empty(); }
   std::vector<CoordsId> PlacesIn(ValueId value, size_t unit) const;
   Visited VisitedAt(ValueId value, size_t unit, CoordsId at) const;
 

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/fusion/scope.h"
+#include "compiler/fusion/emit_context.h"
 
 #include <algorithm>
 #include <numeric>
 
 namespace ingot::compiler::fusion {
 
-Scope::Scope(const Lowered& lowered, Group& group)
+EmitContext::EmitContext(const Lowered& lowered, Group& group)
     : lowered(lowered),
       graph(lowered.graph),
       pool(lowered.pool),
       group(group),
       members_(group.members.begin(), group.members.end()) {}
 
-ExprId Scope::Inlined(ValueId value, CoordsId at) const {
+ExprId EmitContext::Inlined(ValueId value, CoordsId at) const {
   const Value& v = graph.value(value);
-  if (v.def == kNoNode || !members_.contains(v.def) || group.domain.HasGathered(at)) return kNoExpr;
-  if (group.domain.UsesDepth(at) && !lowered.IsDecoded(value)) return kNoExpr;
+  if (v.def == kNoNode || !members_.contains(v.def) || group.space.HasGathered(at)) return kNoExpr;
+  if (group.space.UsesDepth(at) && !lowered.IsDecoded(value)) return kNoExpr;
   const ExprId root = lowered.ExprOf(value);
   const Expr& e = pool[root];
   const bool is_view = lowered.aliases[value].root != value;
-  if (is_view && !e.args.empty() && !group.domain.ArgCoords(pool, e, 0, at)) return kNoExpr;
+  if (is_view && !e.args.empty() && !group.space.ArgCoords(pool, e, 0, at)) return kNoExpr;
   return root;
 }
 
-ValueId Scope::WrittenOver(ValueId root) const {
+ValueId EmitContext::WrittenOver(ValueId root) const {
   for (const Group::Store& store : group.stores) {
     const NodeId def = graph.value(store.value).def;
     if (lowered.IsWrite(def) && lowered.storage[root] == lowered.storage[store.value]) return store.value;
@@ -32,18 +32,18 @@ ValueId Scope::WrittenOver(ValueId root) const {
   return kNoValue;
 }
 
-bool Scope::IsWhereStored(ValueId value, ValueId written, CoordsId at) const {
+bool EmitContext::IsWhereStored(ValueId value, ValueId written, CoordsId at) const {
   const Expr& root = pool[lowered.ExprOf(written)];
   const auto store = std::ranges::find(group.stores, written, &Group::Store::value);
   return value == OverwrittenBy(graph, written) && root.args.size() == 1 &&
-         ApplyMap(root.map, group.domain.at(store->at)) == group.domain.at(at);
+         ApplyMap(root.map, group.space.at(store->at)) == group.space.at(at);
 }
 
 /// Which variables the right operands of the group's products depend on.
-static std::vector<bool> VarsOfRightOperands(const Scope& scope, const std::vector<Placed>& products) {
-  std::vector<bool> vars(scope.group.domain.shape().extents.size());
+static std::vector<bool> VarsOfRightOperands(const EmitContext& context, const std::vector<Placed>& products) {
+  std::vector<bool> vars(context.group.space.shape().extents.size());
   for (const auto& [id, at] : products) {
-    for (const Affine& entry : ContractionArg(scope.pool[id], 1, scope.group.domain.at(at))) {
+    for (const Affine& entry : ContractionArg(context.pool[id], 1, context.group.space.at(at))) {
       for (const auto& [var, coef] : entry.vars) {
         if (!IsDepth(var)) vars[var] = true;
       }
@@ -52,18 +52,18 @@ static std::vector<bool> VarsOfRightOperands(const Scope& scope, const std::vect
   return vars;
 }
 
-LoopVars OrderVars(const Scope& scope, const std::vector<Placed>& products) {
-  const Group& group = scope.group;
+LoopVars OrderVars(const EmitContext& context, const std::vector<Placed>& products) {
+  const Group& group = context.group;
   LoopVars vars;
-  const Domain::Shape& shape = group.domain.shape();
+  const IterationSpace::Shape& shape = group.space.shape();
   const size_t count = shape.extents.size();
   static const std::vector<int64_t> typical(256, 97);
   std::vector<int64_t> stride(count, 0);
   for (size_t s = group.stores.size(); s-- > 0;) {
     const Group::Store& store = group.stores[s];
-    const Type& type = scope.graph.type(store.value);
-    const Expr& root = scope.pool[scope.lowered.ExprOf(store.value)];
-    Coords at = group.domain.at(store.at);
+    const Type& type = context.graph.type(store.value);
+    const Expr& root = context.pool[context.lowered.ExprOf(store.value)];
+    Coords at = group.space.at(store.at);
     if (root.kind == ExprKind::kScatter) at = ApplyMap(root.map, at);
     for (size_t k = 0; k < at.size(); ++k) {
       for (const auto& [var, coef] : at[k].vars) {
@@ -73,9 +73,9 @@ LoopVars OrderVars(const Scope& scope, const std::vector<Placed>& products) {
   }
   std::vector<uint16_t> order(count);
   std::iota(order.begin(), order.end(), uint16_t{0});
-  const bool has_reduced = group.domain.has_reduced();
+  const bool has_reduced = group.space.has_reduced();
   // Rows that share the right operand of a product come last, and its columns are j.
-  const std::vector<bool> parts = VarsOfRightOperands(scope, products);
+  const std::vector<bool> parts = VarsOfRightOperands(context, products);
   std::stable_sort(order.begin(), order.end(), [&](uint16_t a, uint16_t b) {
     if (shape.reduced[a] != shape.reduced[b]) return !shape.reduced[a];
     if ((a == shape.column) != (b == shape.column)) return b == shape.column;

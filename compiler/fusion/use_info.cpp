@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/fusion/demand.h"
+#include "compiler/fusion/use_info.h"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ static void AddUnique(std::vector<size_t>& list, size_t unit) {
   if (std::find(list.begin(), list.end(), unit) == list.end()) list.push_back(unit);
 }
 
-Demand::Demand(const Lowered& lowered)
+UseInfo::UseInfo(const Lowered& lowered)
     : lowered_(lowered),
       requests_(lowered.graph.value_count()),
       external_(lowered.graph.value_count()),
@@ -21,8 +21,8 @@ Demand::Demand(const Lowered& lowered)
   }
 }
 
-Demand::Wanted Demand::WhoWants(const Node& node) const {
-  Wanted w;
+UseInfo::Users UseInfo::UsersOf(const Node& node) const {
+  Users w;
   for (ValueId r : node.results) {
     for (const Request& request : requests_[r]) AddUnique(w.groups, request.unit);
     for (size_t unit : external_[r]) {
@@ -38,22 +38,22 @@ Demand::Wanted Demand::WhoWants(const Node& node) const {
   return w;
 }
 
-void Demand::Add(std::vector<Request>& requests, const Request& request) {
+void UseInfo::Add(std::vector<Request>& requests, const Request& request) {
   const bool known = std::any_of(requests.begin(), requests.end(),
                                  [&](const Request& r) { return r.unit == request.unit && r.at == request.at; });
   if (!known) requests.push_back(request);
 }
 
-void Demand::NeedInMemory(ValueId value, size_t unit) { AddUnique(external_[value], unit); }
+void UseInfo::NeedInMemory(ValueId value, size_t unit) { AddUnique(external_[value], unit); }
 
-Visited Demand::VisitedAt(ValueId value, size_t unit, CoordsId at) const {
+Visited UseInfo::VisitedAt(ValueId value, size_t unit, CoordsId at) const {
   for (const Request& r : requests_[value]) {
     if (r.unit == unit && r.at == at) return r.visited;
   }
   return 0;
 }
 
-std::vector<CoordsId> Demand::PlacesIn(ValueId value, size_t unit) const {
+std::vector<CoordsId> UseInfo::PlacesIn(ValueId value, size_t unit) const {
   std::vector<CoordsId> places;
   for (const Request& request : requests_[value]) {
     if (request.unit == unit) places.push_back(request.at);
@@ -61,8 +61,8 @@ std::vector<CoordsId> Demand::PlacesIn(ValueId value, size_t unit) const {
   return places;
 }
 
-void Demand::Redirect(size_t from, size_t to, const std::vector<ValueId>& loads,
-                      const std::function<CoordsId(CoordsId)>& place) {
+void UseInfo::Redirect(size_t from, size_t to, const std::vector<ValueId>& loads,
+                       const std::function<CoordsId(CoordsId)>& place) {
   for (ValueId v : loads) {
     std::vector<Request> requests;
     for (Request q : requests_[v]) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/fusion/trace.h"
+#include "compiler/fusion/inlining.h"
 
 #include <algorithm>
 #include <functional>
@@ -23,15 +23,15 @@ static std::optional<CoordsId> PlaceOfArg(const Lowered& lowered, Group& group, 
                                           CoordsId at) {
   const bool may_cut = e.kind == ExprKind::kReshape && IsProduct(lowered.pool, e.args[arg]);
   while (true) {
-    Domain::WantedCut wanted;
-    const auto place = group.domain.ArgCoords(lowered.pool, e, arg, at, &wanted);
+    IterationSpace::WantedCut wanted;
+    const auto place = group.space.ArgCoords(lowered.pool, e, arg, at, &wanted);
     if (place || !may_cut || wanted.var == kNoVar || IsDepth(wanted.var)) return place;
-    if (!group.domain.Cut(wanted.var, wanted.inner)) return std::nullopt;
+    if (!group.space.Cut(wanted.var, wanted.inner)) return std::nullopt;
   }
 }
 
-static bool TraceInto(const Lowered& lowered, Group& group, ExprId id, CoordsId at, Visited visited,
-                      std::vector<Leaf>& leaves, std::vector<std::pair<ExprId, CoordsId>>& seen) {
+static bool InlineInto(const Lowered& lowered, Group& group, ExprId id, CoordsId at, Visited visited,
+                       std::vector<Leaf>& leaves, std::vector<std::pair<ExprId, CoordsId>>& seen) {
   const Expr& e = lowered.pool[id];
   if (e.kind == ExprKind::kConst || e.kind == ExprKind::kSize) return true;
   const std::pair key(id, at);
@@ -46,14 +46,15 @@ static bool TraceInto(const Lowered& lowered, Group& group, ExprId id, CoordsId 
     const auto arg = PlaceOfArg(lowered, group, e, k, at);
     if (!arg) return false;
     const Visited of_arg = VisitedOfArg(lowered.pool, e, k, visited);
-    if (!TraceInto(lowered, group, e.args[k], *arg, of_arg, leaves, seen)) return false;
+    if (!InlineInto(lowered, group, e.args[k], *arg, of_arg, leaves, seen)) return false;
   }
   return true;
 }
 
-bool Trace(const Lowered& lowered, Group& group, ExprId root, CoordsId at, Visited visited, std::vector<Leaf>& leaves) {
+bool Inline(const Lowered& lowered, Group& group, ExprId root, CoordsId at, Visited visited,
+            std::vector<Leaf>& leaves) {
   std::vector<std::pair<ExprId, CoordsId>> seen;
-  return TraceInto(lowered, group, root, at, visited, leaves, seen);
+  return InlineInto(lowered, group, root, at, visited, leaves, seen);
 }
 
 size_t ParamsOf(const Lowered& lowered, const Group& group, const std::vector<Leaf>& more) {
@@ -72,10 +73,10 @@ size_t ParamsOf(const Lowered& lowered, const Group& group, const std::vector<Le
 
 /// The variable that loops will run along: that of columns, or of what lies side by side in a result.
 static uint16_t InnermostVar(const Graph& graph, const Group& group) {
-  const Domain::Shape& shape = group.domain.shape();
+  const IterationSpace::Shape& shape = group.space.shape();
   if (shape.column != kNoVar) return shape.column;
   for (const Group::Store& store : group.stores) {
-    const Coords& at = group.domain.at(store.at);
+    const Coords& at = group.space.at(store.at);
     const Dims& strides = graph.type(store.value).strides;
     for (size_t k = 0; k < at.size(); ++k) {
       if (at[k].vars.size() == 1 && strides[k].is_one()) return at[k].vars[0].first;
@@ -84,21 +85,20 @@ static uint16_t InnermostVar(const Graph& graph, const Group& group) {
   return static_cast<uint16_t>(shape.extents.size() - 1);
 }
 
-bool IsWorthwhile(const Lowered& lowered, const Group& group, ValueId value, const Weight& weight,
+bool IsWorthwhile(const Lowered& lowered, const Group& group, ValueId value, const OpCost& cost,
                   const std::vector<CoordsId>& places) {
   if (places.size() > kCoordsMax) return false;
-  if (places.size() > 1 && weight.is_expensive) return false;
+  if (places.size() > 1 && cost.is_expensive) return false;
   const Dims& sizes = lowered.graph.type(value).sizes;
-  const bool own =
-      std::any_of(places.begin(), places.end(), [&](CoordsId at) { return group.domain.IsOwn(at, sizes); });
+  const bool own = std::any_of(places.begin(), places.end(), [&](CoordsId at) { return group.space.IsOwn(at, sizes); });
   if (own) return true;
   // Not depending on the innermost variable, it is computed once for each row.
-  const size_t vars = group.domain.shape().extents.size();
+  const size_t vars = group.space.shape().extents.size();
   const bool is_hoisted =
-      places.size() == 1 && vars > 0 && !group.domain.Uses(places[0], InnermostVar(lowered.graph, group));
+      places.size() == 1 && vars > 0 && !group.space.Uses(places[0], InnermostVar(lowered.graph, group));
   if (is_hoisted) return true;
   // One for each channel, say: not one for each element that is made with it.
-  if (weight.is_expensive || weight.has_reduce || weight.has_root) return false;
+  if (cost.is_expensive || cost.has_reduce || cost.has_root) return false;
   return lowered.decodes[lowered.graph.value(value).def] || group.members.size() < kNotOwnMax * 2;
 }
 
@@ -120,7 +120,7 @@ bool IsMadeOfRows(const Lowered& lowered, ValueId value, int steps) {
 
 bool HoldsStores(const Lowered& lowered, const Group& group) {
   return std::ranges::all_of(group.stores, [&](const Group::Store& store) {
-    return group.domain.IsOwn(store.at, lowered.StoredSizes(store.value));
+    return group.space.IsOwn(store.at, lowered.StoredSizes(store.value));
   });
 }
 

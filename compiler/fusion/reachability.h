@@ -8,9 +8,9 @@ namespace ingot::compiler::fusion {
 
 /// Which units of a schedule must run before which, transitively, while units are still being
 /// formed: one bit row for each unit.
-class Reach {
+class Reachability {
  public:
-  explicit Reach(size_t units_max) : words_((units_max + 63) / 64) {}
+  explicit Reachability(size_t units_max) : words_((units_max + 63) / 64) {}
 
   size_t Add() {
     rows_.emplace_back(words_);

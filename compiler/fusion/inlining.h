@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "compiler/fusion/group.h"
+#include "compiler/fusion/op_cost.h"
 #include "compiler/fusion/visited.h"
-#include "compiler/fusion/weight.h"
 
 namespace ingot::compiler::fusion {
 
-// What becomes of a group that computes one more node. Nothing here changes anything but the group's domain, which
-// learns new places.
+// What becomes of a group that computes one more node. Nothing here changes anything but the group's iteration space,
+// which learns new places.
 
 /// A value that an expression reads, where in the group, and which of the expression's elements are visited there.
 struct Leaf {
@@ -20,13 +20,13 @@ struct Leaf {
 };
 /// Collects what `root` reads at `at`, coordinates of the group. False: not expressible, or a gather would not see all
 /// of its indices.
-bool Trace(const Lowered& lowered, Group& group, ExprId root, CoordsId at, Visited visited, std::vector<Leaf>& leaves);
+bool Inline(const Lowered& lowered, Group& group, ExprId root, CoordsId at, Visited visited, std::vector<Leaf>& leaves);
 
 /// Memory that the group reads or writes: one parameter for each view's root.
 size_t ParamsOf(const Lowered& lowered, const Group& group, const std::vector<Leaf>& more);
 
-/// Whether a value of this weight may be computed at these places of a group rather than once for all.
-bool IsWorthwhile(const Lowered& lowered, const Group& group, ValueId value, const Weight& weight,
+/// Whether a value of this cost may be computed at these places of a group rather than once for all.
+bool IsWorthwhile(const Lowered& lowered, const Group& group, ValueId value, const OpCost& cost,
                   const std::vector<CoordsId>& places);
 
 /// Whether a value comes, by a few steps, from a reduction with results of the same sizes.

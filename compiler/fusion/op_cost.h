@@ -6,7 +6,7 @@
 namespace ingot::compiler::fusion {
 
 /// What computing a node costs, as far as grouping compares it.
-struct Weight {
+struct OpCost {
   size_t ops = 0;
   size_t leaves = 0;
   bool is_expensive = false;  ///< has a transcendental function
@@ -15,7 +15,7 @@ struct Weight {
 };
 
 /// Adds what the expression is made of.
-void Weigh(const ExprPool& pool, ExprId id, Weight& weight);
+void AddCost(const ExprPool& pool, ExprId id, OpCost& cost);
 
 /// For comparison only: symbols count as a typical size.
 int64_t BytesOf(const Graph& graph, ValueId value);

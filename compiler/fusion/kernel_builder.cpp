@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/fusion/draft_writer.h"
+#include "compiler/fusion/kernel_builder.h"
 
 #include <algorithm>
 #include <bit>
@@ -58,35 +58,35 @@ Inst InstOfSize(const Dim& size) {
   return inst;
 }
 
-Id DraftWriter::Fail(std::string why) {
+Id KernelBuilder::Fail(std::string why) {
   if (failure_.empty()) failure_ = std::move(why);
   return kNone;
 }
 
-void DraftWriter::SetVars(LoopVars vars) {
+void KernelBuilder::SetVars(LoopVars vars) {
   draft_.extents = vars.extents;
   draft_.row_vars = vars.row_vars;
   vars_ = std::move(vars);
 }
 
-void DraftWriter::AddStages(size_t loops) {
+void KernelBuilder::AddStages(size_t loops) {
   draft_.kernel.blocks.resize(2 * loops + 1);
   for (size_t b = 0; b < draft_.kernel.blocks.size(); b += 2) draft_.kernel.blocks[b].is_loop = false;
 }
 
-Index DraftWriter::NewIndex() const {
+Index KernelBuilder::NewIndex() const {
   Index index;
   index.coefs.resize(draft_.extents.size() + depths.size());
   return index;
 }
 
-size_t DraftWriter::PositionOf(uint16_t var) const {
+size_t KernelBuilder::PositionOf(uint16_t var) const {
   if (!IsDepth(var)) return vars_.position[var];
   const auto at = std::ranges::find(depths, var);
   return draft_.extents.size() + static_cast<size_t>(at - depths.begin());
 }
 
-void DraftWriter::AddAffine(Index& index, const Affine& a, const Dim& scale) const {
+void KernelBuilder::AddAffine(Index& index, const Affine& a, const Dim& scale) const {
   const auto scaled = [&](const Dim& d) { return scale.is_one() ? d : (d.is_one() ? scale : d * scale); };
   const auto add = [&](Dim& slot, const Dim& d) {
     if (d.is_zero() || scale.is_zero()) return;
@@ -97,7 +97,7 @@ void DraftWriter::AddAffine(Index& index, const Affine& a, const Dim& scale) con
   for (const auto& [id, coef] : a.gathered) index.gathered.push_back({id, scaled(coef)});
 }
 
-bool DraftWriter::IsRowIndex(const Index& index) const {
+bool KernelBuilder::IsRowIndex(const Index& index) const {
   for (size_t p = draft_.row_vars; p < index.coefs.size(); ++p) {
     if (!index.coefs[p].is_zero()) return false;
   }
@@ -105,9 +105,9 @@ bool DraftWriter::IsRowIndex(const Index& index) const {
                      [&](const Index::Gathered& g) { return is_row_[g.value]; });
 }
 
-size_t DraftWriter::BlockOf(bool row) const { return row ? 2 * (stage - 1) : 2 * stage - 1; }
+size_t KernelBuilder::BlockOf(bool row) const { return row ? 2 * (stage - 1) : 2 * stage - 1; }
 
-Id DraftWriter::Put(loop::Block& block, Inst inst, bool is_row, unsigned cost) {
+Id KernelBuilder::Put(loop::Block& block, Inst inst, bool is_row, unsigned cost) {
   const Id id = static_cast<Id>(draft_.kernel.insts.size());
   is_row_.push_back(is_row);
   cost_.push_back(cost);
@@ -116,7 +116,7 @@ Id DraftWriter::Put(loop::Block& block, Inst inst, bool is_row, unsigned cost) {
   return id;
 }
 
-Id DraftWriter::Append(Inst inst) {
+Id KernelBuilder::Append(Inst inst) {
   for (Id arg : inst.args) {
     if (arg == kNone) return Fail("an operand is missing");
   }
@@ -135,7 +135,7 @@ Id DraftWriter::Append(Inst inst) {
   return Put(draft_.kernel.blocks[block], std::move(inst), is_row, row ? 0 : std::min(cost, 1000u));
 }
 
-Id DraftWriter::FindSame(const Inst& inst, bool row, size_t block) const {
+Id KernelBuilder::FindSame(const Inst& inst, bool row, size_t block) const {
   for (size_t b = row ? 0 : block; b <= block; b += 2) {
     for (Id id : draft_.kernel.blocks[b].insts) {
       if (IsSame(draft_.kernel.insts[id], inst)) return id;
@@ -144,38 +144,40 @@ Id DraftWriter::FindSame(const Inst& inst, bool row, size_t block) const {
   return kNone;
 }
 
-Id DraftWriter::AppendOp(ScalarOp op, DType dtype, std::vector<Id> args) {
+Id KernelBuilder::AppendOp(ScalarOp op, DType dtype, std::vector<Id> args) {
   return Append(Inst{.op = op, .dtype = dtype, .args = std::move(args)});
 }
 
-bool DraftWriter::GivesElsewhere(Id condition, Id id, const Expr& otherwise) const {
+bool KernelBuilder::GivesElsewhere(Id condition, Id id, const Expr& otherwise) const {
   if (condition == kNone || id == kNone || otherwise.kind != ExprKind::kConst) return false;
   return loop::GivesElsewhere(draft_.kernel.insts, condition, id, ConstantOf(otherwise));
 }
 
-Id DraftWriter::AppendIndex(const Affine& a) {
+Id KernelBuilder::AppendIndex(const Affine& a) {
   Inst inst{.op = ScalarOp::kIndex, .dtype = DType::kI64};
   inst.index = NewIndex();
   AddAffine(inst.index, a, Dim(1));
   return Append(std::move(inst));
 }
 
-Id DraftWriter::AppendSize(const Dim& size) { return Append(InstOfSize(size)); }
+Id KernelBuilder::AppendSize(const Dim& size) { return Append(InstOfSize(size)); }
 
-void DraftWriter::AppendStore(Inst inst, bool row) { Put(draft_.kernel.blocks[BlockOf(row)], std::move(inst), row, 0); }
+void KernelBuilder::AppendStore(Inst inst, bool row) {
+  Put(draft_.kernel.blocks[BlockOf(row)], std::move(inst), row, 0);
+}
 
-void DraftWriter::AppendStoreTo(size_t block, Inst inst) {
+void KernelBuilder::AppendStoreTo(size_t block, Inst inst) {
   Put(draft_.kernel.blocks[block], std::move(inst), /*is_row=*/false, 0);
 }
 
-Id DraftWriter::AppendTo(loop::Block& block, Inst inst) {
+Id KernelBuilder::AppendTo(loop::Block& block, Inst inst) {
   for (const Id id : block.insts) {
     if (IsSame(draft_.kernel.insts[id], inst)) return id;
   }
   return Put(block, std::move(inst), /*is_row=*/false, 0);
 }
 
-uint32_t DraftWriter::ParamOf(ValueId value, loop::ParamMode mode) {
+uint32_t KernelBuilder::ParamOf(ValueId value, loop::ParamMode mode) {
   std::vector<ValueId>& buffers = draft_.buffers;
   const auto it = std::find(buffers.begin(), buffers.end(), value);
   if (it != buffers.end()) return static_cast<uint32_t>(it - buffers.begin());
@@ -185,12 +187,12 @@ uint32_t DraftWriter::ParamOf(ValueId value, loop::ParamMode mode) {
   return static_cast<uint32_t>(buffers.size() - 1);
 }
 
-uint32_t DraftWriter::AddRowBuffer(DType dtype, Dim extent) {
+uint32_t KernelBuilder::AddRowBuffer(DType dtype, Dim extent) {
   draft_.kernel.row_buffers.push_back({dtype, std::move(extent)});
   return static_cast<uint32_t>(draft_.kernel.row_buffers.size() - 1);
 }
 
-Index DraftWriter::BufferIndex() const {
+Index KernelBuilder::BufferIndex() const {
   Index index = NewIndex();
   Dim stride = 1;
   for (size_t p = draft_.extents.size(); p-- > draft_.row_vars;) {
@@ -200,19 +202,19 @@ Index DraftWriter::BufferIndex() const {
   return index;
 }
 
-Dim DraftWriter::ColumnExtent() const {
+Dim KernelBuilder::ColumnExtent() const {
   Dim extent = 1;
   for (size_t p = draft_.row_vars; p < draft_.extents.size(); ++p) extent = extent * draft_.extents[p];
   return extent;
 }
 
-Id DraftWriter::Narrow(Id value, DType dtype) {
+Id KernelBuilder::Narrow(Id value, DType dtype) {
   const Inst& inst = draft_.kernel.insts[value];
   const bool was_narrow = inst.op == ScalarOp::kCast && draft_.kernel.insts[inst.args[0]].dtype == dtype;
   return was_narrow ? inst.args[0] : AppendOp(ScalarOp::kCast, dtype, {value});
 }
 
-Result<Draft> DraftWriter::Take(const std::vector<loop::Block>& first) {
+Result<Draft> KernelBuilder::Take(const std::vector<loop::Block>& first) {
   if (draft_.kernel.params.size() > kParamsMax) Fail("too many parameters");
   if (has_failed()) return Error(Code::kUnsupported, failure_);
   draft_.kernel.blocks.insert(draft_.kernel.blocks.begin(), first.begin(), first.end());
