@@ -13,7 +13,7 @@
 #include "compiler/explain_steps.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/fusion/lower/lower.h"
-#include "compiler/import/lift.h"
+#include "compiler/import/generalize.h"
 #include "compiler/ir/text.h"
 #include "compiler/lowered_graph.h"
 #include "compiler/ops/infer.h"
@@ -42,8 +42,8 @@ struct Options {
   std::vector<std::string> passes;
   compiler::PipelineOptions pipeline;
   std::string file;
-  bool has_passes = false, list = false, rules = false, time = false, explain = false, lift = false, prove = false,
-       prove_all = false, help = false;
+  bool has_passes = false, list = false, rules = false, time = false, explain = false, generalize = false,
+       prove = false, prove_all = false, help = false;
 };
 
 std::vector<std::string> SplitList(std::string_view text) {
@@ -75,7 +75,7 @@ Result<Options> ReadArguments(int argc, char** argv) {
     } else if (arg == "--explain") {
       options.explain = true;
     } else if (arg == "--lift") {
-      options.lift = true;
+      options.generalize = true;
     } else if (arg == "--prove" || arg == "--prove=all") {
       options.prove = true;
       options.prove_all = arg == "--prove=all";
@@ -165,11 +165,11 @@ Status Run(const Options& options) {
     return {};
   }
   TRY_ASSIGN(const std::string text, ReadText(options.file));
-  if (options.lift) {
-    TRY_ASSIGN(const compiler::Lifted lifted,
-               compiler::Lift({reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
-    std::cout << compiler::Print(lifted.graph) << "# range: " << lifted.range.ToText() << "\n";
-    for (const std::string& why : lifted.fixed) std::cout << "# fixed: " << why << "\n";
+  if (options.generalize) {
+    TRY_ASSIGN(const compiler::Generalized generalized,
+               compiler::Generalize({reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
+    std::cout << compiler::Print(generalized.graph) << "# range: " << generalized.range.ToText() << "\n";
+    for (const std::string& why : generalized.fixed) std::cout << "# fixed: " << why << "\n";
     return {};
   }
   TRY_ASSIGN(compiler::Graph graph, compiler::Parse(text));

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "compiler/import/generalize.h"
 #include "compiler/import/import.h"
-#include "compiler/import/lift.h"
 #include "compiler/ir/text.h"
 
 namespace ingot::compiler {
@@ -14,9 +14,9 @@ namespace {
 
 Result<Graph> PatternGraph(Bytes recording) {
   TRY_ASSIGN(Graph exact, ImportRecording(recording));
-  Result<Lifted> lifted = Lift(recording, true);
-  if (!lifted) return exact;
-  return std::move(lifted->graph);
+  Result<Generalized> generalized = Generalize(recording, true);
+  if (!generalized) return exact;
+  return std::move(generalized->graph);
 }
 
 Status Read(const RecordedPattern& recorded, UserPattern& out) {

@@ -9,8 +9,8 @@
 
 namespace ingot::compiler {
 
-/// Where elements lie in a graph that is being lifted: layouts over symbols that were the recorded ones, and what of
-/// `sizes` eager's choices by layout rely on.
+/// Where elements lie in a graph that is being generalized: layouts over symbols that were the recorded ones, and what
+/// of `sizes` eager's choices by layout rely on.
 class Layouts {
  public:
   Layouts(const Graph& graph, Sizes& sizes) : graph_(graph), sizes_(sizes) {}

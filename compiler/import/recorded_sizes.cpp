@@ -112,9 +112,10 @@ Result<Dim> RecordedSizes::TensorTerm(const proto::SizeExpr& expr) {
   const size_t dim = static_cast<size_t>(expr.b());
   const ValueId value = imported_.value_of[id];
   // A value without a node has the sizes of what it was made of: nobody has followed them.
-  const bool known = value != kNoValue && is_lifted_[value] && layouts_.Matches(lifted_.type(value).sizes, exact.sizes);
+  const bool known =
+      value != kNoValue && is_generalized_[value] && layouts_.Matches(generalized_.type(value).sizes, exact.sizes);
   if (!known) sizes_.FixAll("sizes of a tensor that left no node");
-  const Type& type = known ? lifted_.type(value) : exact;
+  const Type& type = known ? generalized_.type(value) : exact;
   switch (expr.op()) {
     case Op::Size: return type.sizes[dim];
     case Op::Elements: return type.Elements();
@@ -169,7 +170,7 @@ Status RecordedSizes::TieInputs() {
     const bool is_there = expr.op() == proto::SizeOp::Size && expr.a() >= 0 &&
                           static_cast<uint64_t>(expr.a()) < imported_.value_of.size();
     const ValueId value = is_there ? imported_.value_of[static_cast<size_t>(expr.a())] : kNoValue;
-    if (value == kNoValue || !is_lifted_[value]) return std::optional<Dim>();
+    if (value == kNoValue || !is_generalized_[value]) return std::optional<Dim>();
     TRY_ASSIGN(Dim size, TensorTerm(expr));
     return std::optional(std::move(size));
   };

@@ -17,13 +17,13 @@ namespace ingot::compiler {
 /// What a recording says was computed with sizes and asked of them, over the symbols of a walk. Untrusted.
 class RecordedSizes {
  public:
-  /// `lifted`: the graph of the walk, which has the types of the walk where `is_lifted`.
-  RecordedSizes(const Recording& recording, const ImportedGraph& imported, const Graph& lifted,
-                const std::vector<bool>& is_lifted, Sizes& sizes, Layouts& layouts)
+  /// `generalized`: the graph of the walk, which has the types of the walk where `is_generalized`.
+  RecordedSizes(const Recording& recording, const ImportedGraph& imported, const Graph& generalized,
+                const std::vector<bool>& is_generalized, Sizes& sizes, Layouts& layouts)
       : recording_(recording),
         imported_(imported),
-        lifted_(lifted),
-        is_lifted_(is_lifted),
+        generalized_(generalized),
+        is_generalized_(is_generalized),
         sizes_(sizes),
         layouts_(layouts) {}
 
@@ -47,8 +47,8 @@ class RecordedSizes {
 
   const Recording& recording_;
   const ImportedGraph& imported_;
-  const Graph& lifted_;
-  const std::vector<bool>& is_lifted_;
+  const Graph& generalized_;
+  const std::vector<bool>& is_generalized_;
   Sizes& sizes_;
   Layouts& layouts_;
   std::unordered_map<uint64_t, uint32_t> exprs_;  ///< by step, argument and index

@@ -131,7 +131,7 @@ Task<void> CompileService::Prepare(Request& request) {
                               request.message.sequence_ranks};
   CO_TRY_ASSIGN(request.text, core_.graphs.Import(request.message.recording, wishes));
   if (request.message.dynamic && !request.message.prove_only && request.message.gears.empty()) {
-    auto ranged = core_.graphs.Lift(request.message.recording, wishes);
+    auto ranged = core_.graphs.Generalize(request.message.recording, wishes);
     if (!ranged) {
       LogDebug("kept sizes apart", {{"function", request.function}, {"reason", ranged.error()}});
       request.fixed = {"all sizes: " + ranged.error().message()};

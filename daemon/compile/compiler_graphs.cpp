@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "compiler/import/generalize.h"
 #include "compiler/import/import.h"
 #include "compiler/import/import_pattern.h"
-#include "compiler/import/lift.h"
 #include "compiler/import/range.h"
 #include "compiler/ir/text.h"
 
@@ -38,10 +38,11 @@ Result<std::string> CompilerGraphs::Import(Bytes recording, const Wishes& wishes
   return compiler::Print(graph);
 }
 
-Result<Graphs::Ranged> CompilerGraphs::Lift(Bytes recording, const Wishes& wishes) const {
-  TRY_ASSIGN(compiler::Lifted lifted, compiler::Lift(recording));
-  TRY(Heed(wishes, lifted.graph));
-  return Ranged{compiler::Print(lifted.graph), lifted.range.ToText(), std::move(lifted.seen), std::move(lifted.fixed)};
+Result<Graphs::Ranged> CompilerGraphs::Generalize(Bytes recording, const Wishes& wishes) const {
+  TRY_ASSIGN(compiler::Generalized generalized, compiler::Generalize(recording));
+  TRY(Heed(wishes, generalized.graph));
+  return Ranged{compiler::Print(generalized.graph), generalized.range.ToText(), std::move(generalized.seen),
+                std::move(generalized.fixed)};
 }
 
 Result<std::string> CompilerGraphs::Unify(std::string_view a, std::string_view b) const {
@@ -70,9 +71,9 @@ Result<Digest> CompilerGraphs::DigestOfInstance(std::string_view graph_template,
 
 Result<std::string> CompilerGraphs::RangeFrom(std::string_view graph_template, const Ranged& other) const {
   TRY_ASSIGN(const compiler::Graph symbolic, compiler::Parse(graph_template));
-  TRY_ASSIGN(const compiler::Graph lifted, compiler::Parse(other.text));
+  TRY_ASSIGN(const compiler::Graph generalized, compiler::Parse(other.text));
   TRY_ASSIGN(const guards::GuardSet range, guards::GuardSet::Parse(other.range));
-  TRY_ASSIGN(const guards::GuardSet over, compiler::RangeFrom(symbolic, lifted, range));
+  TRY_ASSIGN(const guards::GuardSet over, compiler::RangeFrom(symbolic, generalized, range));
   return over.ToText();
 }
 

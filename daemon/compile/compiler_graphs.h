@@ -9,7 +9,7 @@ namespace ingot::daemon {
 class CompilerGraphs final : public Graphs {
  public:
   Result<std::string> Import(Bytes recording, const Wishes& wishes) const override;
-  Result<Ranged> Lift(Bytes recording, const Wishes& wishes) const override;
+  Result<Ranged> Generalize(Bytes recording, const Wishes& wishes) const override;
   Result<std::string> Unify(std::string_view a, std::string_view b) const override;
   Result<std::vector<int64_t>> SymbolsOf(std::string_view graph_template, std::string_view exact) const override;
   Result<Digest> DigestOf(std::string_view graph) const override;

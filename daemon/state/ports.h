@@ -39,8 +39,8 @@ class Graphs {
     std::vector<int64_t> symbols;  ///< the recording's
     std::vector<std::string> fixed;  ///< why sizes are numbers
   };
-  /// The template of one recording that followed its sizes (compiler/import/lift.h).
-  virtual Result<Ranged> Lift(Bytes recording, const Wishes& wishes) const = 0;
+  /// The template of one recording that followed its sizes (compiler/import/generalize.h).
+  virtual Result<Ranged> Generalize(Bytes recording, const Wishes& wishes) const = 0;
   /// The template of which both are instances; kUnsupported says where they part.
   virtual Result<std::string> Unify(std::string_view a, std::string_view b) const = 0;
   virtual Result<std::vector<int64_t>> SymbolsOf(std::string_view graph_template, std::string_view exact) const = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recordings, as clients send them, through the importer.
+#include "compiler/import/generalize.h"
 #include "compiler/import/import.h"
 #include "compiler/import/import_pattern.h"
-#include "compiler/import/lift.h"
 #include "compiler/ir/text.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/recording_builder.h"
@@ -99,11 +99,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::Ensure(again.has_value(), "what is imported prints and parses:\n" + text);
   fuzz::Ensure(Print(*again) == text, "text is stable:\n" + text);
   fuzz::Ensure(CanonicalBytes(*again) == CanonicalBytes(*graph), "text keeps the program:\n" + text);
-  if (const Result<Lifted> lifted = Lift({data, size})) {
-    const Result<Graph> both = Parse(Print(lifted->graph));
-    fuzz::Ensure(both && CanonicalBytes(*both) == CanonicalBytes(lifted->graph),
-                 "a template prints and parses:\n" + Print(lifted->graph));
-    fuzz::Ensure(lifted->range.Holds(lifted->seen), "a recording lies in its own range: " + lifted->range.ToText());
+  if (const Result<Generalized> generalized = Generalize({data, size})) {
+    const Result<Graph> both = Parse(Print(generalized->graph));
+    fuzz::Ensure(both && CanonicalBytes(*both) == CanonicalBytes(generalized->graph),
+                 "a template prints and parses:\n" + Print(generalized->graph));
+    fuzz::Ensure(generalized->range.Holds(generalized->seen),
+                 "a recording lies in its own range: " + generalized->range.ToText());
   }
   // Both functions of a pattern, which keeps the graph that has it a graph.
   const Bytes bytes{data, size};

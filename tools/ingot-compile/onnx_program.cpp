@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
+#include "compiler/import/generalize.h"
 #include "compiler/import/import.h"
-#include "compiler/import/lift.h"
 #include "compiler/ir/text.h"
 #include "guards/guard_set.h"
 
@@ -204,16 +204,16 @@ class OnnxGraphMaker {
 
   Status Add(Bytes recording, const Sizes& sample, const Way& way) {
     TRY_ASSIGN(const Graph exact, compiler::ImportRecording(recording));
-    Result<compiler::Lifted> lifted = compiler::Lift(recording);
-    if (!lifted && lifted.error().code() != Code::kUnsupported) return std::move(lifted).error();
-    if (!lifted) {
+    Result<compiler::Generalized> generalized = compiler::Generalize(recording);
+    if (!generalized && generalized.error().code() != Code::kUnsupported) return std::move(generalized).error();
+    if (!generalized) {
       graphs_.push_back({exact, {}, {}, ""});
       way_of_.push_back(way);
-      why_fixed_ = lifted.error().message();
+      why_fixed_ = generalized.error().message();
       return {};
     }
-    for (const std::string& why : lifted->fixed) why_fixed_ = why_fixed_.empty() ? why : why_fixed_;
-    ProgramGraph made{std::move(lifted->graph), {}, {std::move(lifted->seen)}, lifted->range.ToText()};
+    for (const std::string& why : generalized->fixed) why_fixed_ = why_fixed_.empty() ? why : why_fixed_;
+    ProgramGraph made{std::move(generalized->graph), {}, {std::move(generalized->seen)}, generalized->range.ToText()};
     for (const compiler::SymbolSource& source : made.graph.symbols) {
       const ModelInput& input = model_.inputs()[source.input];
       const guards::Dim& dim = input.sizes.at(source.dim);

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "compiler/import/generalize.h"
 #include "compiler/import/import.h"
-#include "compiler/import/lift.h"
 #include "compiler/ir/text.h"
 #include "guards/guard_set.h"
 
@@ -197,16 +197,16 @@ class GraphMaker {
 
   /// The template of a recording, or its graph where no size may differ.
   Status Add(Bytes recording) {
-    Result<compiler::Lifted> lifted = compiler::Lift(recording);
-    if (!lifted && lifted.error().code() != Code::kUnsupported) return std::move(lifted).error();
-    if (!lifted) {
-      why_fixed_ = lifted.error().message();
+    Result<compiler::Generalized> generalized = compiler::Generalize(recording);
+    if (!generalized && generalized.error().code() != Code::kUnsupported) return std::move(generalized).error();
+    if (!generalized) {
+      why_fixed_ = generalized.error().message();
       TRY_ASSIGN(Graph graph, compiler::ImportRecording(recording));
       graphs_.push_back({std::move(graph), {}, {}, {}});
       return {};
     }
-    for (const std::string& why : lifted->fixed) why_fixed_ = why_fixed_.empty() ? why : why_fixed_;
-    ProgramGraph made{std::move(lifted->graph), {}, {std::move(lifted->seen)}, lifted->range.ToText()};
+    for (const std::string& why : generalized->fixed) why_fixed_ = why_fixed_.empty() ? why : why_fixed_;
+    ProgramGraph made{std::move(generalized->graph), {}, {std::move(generalized->seen)}, generalized->range.ToText()};
     TRY(NameSymbols(made));
     graphs_.push_back(std::move(made));
     return {};

@@ -29,7 +29,7 @@ Result<std::string> FakeGraphs::Import(Bytes recording, const Wishes& /*wishes*/
   return text;
 }
 
-Result<Graphs::Ranged> FakeGraphs::Lift(Bytes, const Wishes&) const {
+Result<Graphs::Ranged> FakeGraphs::Generalize(Bytes, const Wishes&) const {
   return Error(Code::kUnsupported, "the recording does not follow its sizes");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/import/lift.h"
+#include "compiler/import/generalize.h"
 
 #include <algorithm>
 #include <optional>
@@ -43,18 +43,18 @@ bool IsConst(const Type& type) {
   return std::ranges::all_of(type.sizes, is_const) && std::ranges::all_of(type.strides, is_const);
 }
 
-class Lifter {
+class Generalizer {
  public:
-  Lifter(Recording& recording, const ImportedGraph& imported, bool takes_unknown)
+  Generalizer(Recording& recording, const ImportedGraph& imported, bool takes_unknown)
       : recording_(recording),
         imported_(imported),
         exact_(imported.graph),
         takes_unknown_(takes_unknown),
         sizes_(InputSizes(imported.graph)),
         layouts_(out_, sizes_),
-        asked_(recording, imported, out_, lifted_, sizes_, layouts_) {}
+        asked_(recording, imported, out_, generalized_, sizes_, layouts_) {}
 
-  Result<Lifted> Run() {
+  Result<Generalized> Run() {
     if (!recording_.root().follows_sizes()) return Error(Code::kUnsupported, "the recording does not follow its sizes");
     NoteSteps();
     TRY(asked_.Read());
@@ -72,7 +72,7 @@ class Lifter {
       if (range.empty()) return Error(Code::kInternal, "a range without conditions");
       TRY(CheckInstance());
       TRY(Verify(out_));
-      return Lifted{std::move(out_), std::move(range), sizes_.seen(), sizes_.fixed()};
+      return Generalized{std::move(out_), std::move(range), sizes_.seen(), sizes_.fixed()};
     }
     return Error(Code::kUnsupported, "its sizes are tied to each other in too many ways");
   }
@@ -100,7 +100,7 @@ class Lifter {
   Status Walk() {
     out_ = exact_;
     asked_.BeginWalk();
-    lifted_.assign(exact_.value_count(), false);
+    generalized_.assign(exact_.value_count(), false);
     AddInputs();
     TRY(asked_.TieInputs());
     is_stale_ = sizes_.changed();
@@ -121,7 +121,7 @@ class Lifter {
     size_t place = 0;
     for (uint32_t i = 0; i < exact_.inputs.size(); ++i) {
       const ValueId id = exact_.inputs[i].value;
-      lifted_[id] = true;
+      generalized_[id] = true;
       if (exact_.inputs[i].kind != InputKind::kInput) continue;
       Type& type = out_.value(id).type;
       for (uint32_t d = 0; d < type.rank(); ++d) {
@@ -182,12 +182,12 @@ class Lifter {
     });
   }
 
-  Status LiftArgs(Node& node) {
+  Status GeneralizeArgs(Node& node) {
     if (node.step < 0) {
       if (node.sizes_of >= 0) {
         const ValueId like = imported_.value_of[static_cast<size_t>(node.sizes_of)];
         auto* dims = node.args.size() > 1 ? std::get_if<Dims>(&node.args[1]) : nullptr;
-        if (like != kNoValue && lifted_[like] && dims && layouts_.Matches(out_.type(like).sizes, *dims)) {
+        if (like != kNoValue && generalized_[like] && dims && layouts_.Matches(out_.type(like).sizes, *dims)) {
           *dims = out_.type(like).sizes;
           return {};
         }
@@ -200,18 +200,18 @@ class Lifter {
     for (size_t i = 0; i < node.args.size(); ++i) {
       if (static_cast<int64_t>(i) < node.step_shift) continue;
       const uint64_t arg = i - static_cast<uint64_t>(node.step_shift);
-      if (auto* dim = std::get_if<Dim>(&node.args[i])) TRY(LiftInt(step, arg, 0, *dim, has_positions));
+      if (auto* dim = std::get_if<Dim>(&node.args[i])) TRY(GeneralizeInt(step, arg, 0, *dim, has_positions));
       if (auto* number = std::get_if<Number>(&node.args[i])) {
-        if (auto* dim = std::get_if<Dim>(&number->value)) TRY(LiftInt(step, arg, 0, *dim));
+        if (auto* dim = std::get_if<Dim>(&number->value)) TRY(GeneralizeInt(step, arg, 0, *dim));
       }
       if (auto* dims = std::get_if<Dims>(&node.args[i])) {
-        for (size_t k = 0; k < dims->size(); ++k) TRY(LiftInt(step, arg, k, (*dims)[k]));
+        for (size_t k = 0; k < dims->size(); ++k) TRY(GeneralizeInt(step, arg, k, (*dims)[k]));
       }
     }
-    return LiftPositions(node, static_cast<size_t>(node.step));
+    return GeneralizePositions(node, static_cast<size_t>(node.step));
   }
 
-  Status LiftInt(uint64_t step, uint64_t arg, uint64_t index, Dim& value, bool may_be_position = false) {
+  Status GeneralizeInt(uint64_t step, uint64_t arg, uint64_t index, Dim& value, bool may_be_position = false) {
     TRY_ASSIGN(const std::optional<Dim> term, asked_.IntAt(step, arg, index));
     if (!term) return {};
     // A position that was counted from the end is looked at by LiftPositions.
@@ -232,7 +232,7 @@ class Lifter {
     return std::optional<Dim>(term.value_or(*value));
   }
 
-  Status LiftPositions(Node& node, size_t step) {
+  Status GeneralizePositions(Node& node, size_t step) {
     const auto places = PositionsOf(node.op);
     const auto* operand = places && !node.args.empty() ? std::get_if<Ref>(&node.args[0]) : nullptr;
     if (operand == nullptr) return {};
@@ -258,7 +258,7 @@ class Lifter {
       return {};
     }
     Node node = out_.node(id);
-    TRY(LiftArgs(node));
+    TRY(GeneralizeArgs(node));
     out_.SetArgs(id, node.args);
     if (node.op == "guard.equal") {
       // It was asked of a tensor of one element.
@@ -268,7 +268,7 @@ class Lifter {
     }
     if (node.results.empty()) return {};
     if (!TakesSizes(node)) {
-      for (const ValueId result : node.results) lifted_[result] = true;
+      for (const ValueId result : node.results) generalized_[result] = true;
       return {};
     }
     const auto inferred = NoteOperator(out_, node, sizes_) ? InferWithin(out_, node) : std::nullopt;
@@ -282,8 +282,8 @@ class Lifter {
     is_stale_ = !known && sizes_.changed();
     for (size_t i = 0; i < node.results.size(); ++i) {
       const ValueId result = node.results[i];
-      lifted_[result] = true;
-      if (!known || LiftResult(node, result, (*inferred)[i])) continue;
+      generalized_[result] = true;
+      if (!known || GeneralizeResult(node, result, (*inferred)[i])) continue;
       FixOperands(node, "the layout of " + node.op);
       is_stale_ = sizes_.changed();
     }
@@ -303,7 +303,7 @@ class Lifter {
     }
     type.strides = guards::NestedStrides(type.sizes, exact.sizes, exact.strides);
     if (!layouts_.Matches(type.strides, exact.strides, exact.sizes)) type = exact;
-    lifted_[result] = true;
+    generalized_[result] = true;
   }
 
   /// What the importer has told from where elements lay when it was recorded.
@@ -378,7 +378,7 @@ class Lifter {
     return takes;
   }
 
-  bool LiftResult(const Node& node, ValueId result, const Inferred& inferred) {
+  bool GeneralizeResult(const Node& node, ValueId result, const Inferred& inferred) {
     const Type& exact = exact_.type(result);
     Type& type = out_.value(result).type;
     if (!layouts_.Matches(inferred.sizes, exact.sizes)) return false;
@@ -435,7 +435,7 @@ class Lifter {
       if (!GivesBack(call.op) && !WaitsForCollective(call.op)) sizes_.FixAll(call.op);
       return true;
     }
-    TRY(LiftArgs(node));
+    TRY(GeneralizeArgs(node));
     const bool is_known = GivesBack(call.op) || WaitsForCollective(call.op) || GaveBackAsInferred(node);
     if (!is_known && TakesSizes(node)) FixOperands(node, call.op);
     // It does so where that lies as asked.
@@ -496,7 +496,7 @@ class Lifter {
   const bool takes_unknown_;
   Sizes sizes_;
   Graph out_;
-  std::vector<bool> lifted_;  ///< values whose types are those of this walk
+  std::vector<bool> generalized_;  ///< values whose types are those of this walk
   Layouts layouts_;
   RecordedSizes asked_;
   std::vector<bool> step_nodes_;  ///< steps that made a node
@@ -506,10 +506,10 @@ class Lifter {
 
 }  // namespace
 
-Result<Lifted> Lift(Bytes bytes, bool takes_unknown) {
+Result<Generalized> Generalize(Bytes bytes, bool takes_unknown) {
   TRY_ASSIGN(Recording recording, Recording::Open(bytes));
   TRY_ASSIGN(const ImportedGraph imported, Import(recording));
-  return Lifter(recording, imported, takes_unknown).Run();
+  return Generalizer(recording, imported, takes_unknown).Run();
 }
 
 }  // namespace ingot::compiler

@@ -12,7 +12,7 @@
 namespace ingot::compiler {
 
 /// A template made of one recording.
-struct Lifted {
+struct Generalized {
   Graph graph;                    ///< has symbols; its instance at `seen` is the recording's graph
   guards::GuardSet range;         ///< under which every call takes the way of the recording; never empty
   std::vector<int64_t> seen;      ///< the recording's sizes
@@ -29,6 +29,6 @@ struct Lifted {
 ///
 /// `takes_unknown`: results of operators that nobody infers have the sizes that inputs of equal size have, as far as
 /// symbols were seen equal, and fix nothing. Whoever asks for this checks what comes of it.
-Result<Lifted> Lift(Bytes recording, bool takes_unknown = false);
+Result<Generalized> Generalize(Bytes recording, bool takes_unknown = false);
 
 }  // namespace ingot::compiler
