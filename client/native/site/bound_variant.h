@@ -57,7 +57,7 @@ class BoundVariant {
   void set_makes_inference(bool makes_inference) { makes_inference_ = makes_inference; }
   void AddProven(std::vector<int64_t> symbols);
   void set_heavy(bool heavy) { heavy_ = heavy; }
-  /// By which other ranks know the same code (Agreement); 0: they do not.
+  /// By which other ranks know the same code (RankConsensus); 0: they do not.
   void set_number(int64_t number) { number_ = number; }
   int64_t number() const { return number_; }
   void set_agreed(std::shared_ptr<const AgreedSizes> agreed) { agreed_ = std::move(agreed); }

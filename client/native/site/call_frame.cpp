@@ -27,12 +27,12 @@ bool IsLong(const BoundVariant& variant, const at::Tensor* const* inputs, size_t
 
 }  // namespace
 
-RunOutcome CallFrame::Run(BoundVariant& variant, bool check_values, Ballot* ballot) {
+RunOutcome CallFrame::Run(BoundVariant& variant, bool check_values, RankVote* vote) {
   const at::Tensor* const* inputs = inputs_.tensors.data();
   const size_t count = inputs_.tensors.size();
   std::function<bool()> consent;
-  if (ballot != nullptr) consent = [&] { return ballot->Cast(variant.number()); };
-  if (ballot == nullptr && !IsLong(variant, inputs, count)) {
+  if (vote != nullptr) consent = [&] { return vote->Cast(variant.number()); };
+  if (vote == nullptr && !IsLong(variant, inputs, count)) {
     return variant.program().Run(inputs, count, outputs_, why_, check_values);
   }
   // Another thread may take a tensor out of an argument's container meanwhile.
@@ -45,7 +45,7 @@ RunOutcome CallFrame::Run(BoundVariant& variant, bool check_values, Ballot* ball
   return variant.program().Run(inputs, count, outputs_, why_, check_values, consent);
 }
 
-PyObject* CallFrame::Serve(VariantTable::Variants& variants, std::string& reason, Withheld& withheld, Ballot* ballot) {
+PyObject* CallFrame::Serve(VariantTable::Variants& variants, std::string& reason, Withheld& withheld, RankVote* vote) {
   int64_t symbols[kSymbolsMax];
   // Looking everything up again helps where no variant fits this state; one that fits and lacks the
   // size wants a recording.
@@ -92,7 +92,7 @@ PyObject* CallFrame::Serve(VariantTable::Variants& variants, std::string& reason
       return nullptr;
     }
     const bool is_agreed = variant->LetsPass(symbols, program.symbol_count());
-    if (!is_agreed && ballot != nullptr) [[unlikely]] {  // Nobody else can be asked to run it once more.
+    if (!is_agreed && vote != nullptr) [[unlikely]] {  // Nobody else can be asked to run it once more.
       reason = "ranks";
       return nullptr;
     }
@@ -109,7 +109,7 @@ PyObject* CallFrame::Serve(VariantTable::Variants& variants, std::string& reason
     } else if (variant->turns_gradients_off()) {
       without_gradients.emplace();
     }
-    switch (Run(*variant, asks, ballot)) {
+    switch (Run(*variant, asks, vote)) {
       case RunOutcome::kServed:
         Counters().native_calls.fetch_add(1, std::memory_order_relaxed);
         if (asks) {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "client/native/site/arguments.h"
-#include "client/native/site/ballot.h"
 #include "client/native/site/bound_variant.h"
+#include "client/native/site/rank_vote.h"
 #include "client/native/site/variant_table.h"
 
 namespace ingot::client {
@@ -26,9 +26,9 @@ class CallFrame {
   };
 
   /// Runs the first variant that takes the arguments, and brings it to the front. Null without a Python error: nothing
-  /// could serve, and `reason` says why; or the call is `withheld`. `ballot`: by which other ranks consent to each run,
+  /// could serve, and `reason` says why; or the call is `withheld`. `vote`: by which other ranks consent to each run,
   /// or null.
-  PyObject* Serve(VariantTable::Variants& variants, std::string& reason, Withheld& withheld, Ballot* ballot);
+  PyObject* Serve(VariantTable::Variants& variants, std::string& reason, Withheld& withheld, RankVote* vote);
 
   /// Of the call, once it is taken apart.
   Arguments arguments;
@@ -36,7 +36,7 @@ class CallFrame {
  private:
   friend class FrameLease;
 
-  RunOutcome Run(BoundVariant& variant, bool check_values, Ballot* ballot);
+  RunOutcome Run(BoundVariant& variant, bool check_values, RankVote* vote);
   void Clear();
 
   RunInputs inputs_;

@@ -15,10 +15,10 @@
 #include "client/native/cpython/compiled.h"
 #include "client/native/cpython/drop_error.h"
 #include "client/native/site/arguments.h"
-#include "client/native/site/ballot.h"
 #include "client/native/site/bindings.h"
 #include "client/native/site/call_counters.h"
 #include "client/native/site/call_frame.h"
+#include "client/native/site/rank_vote.h"
 #include "client/native/site/unserved_calls.h"
 #include "client/native/site/variant_table.h"
 
@@ -47,7 +47,7 @@ struct CallSite {
   bool hides_parts;       ///< a piece of a program: what it calls while it is not native need not be native itself
   uint64_t verify_every;  ///< 0: never
   uint64_t served;
-  std::unique_ptr<const Agreement> agreement;  ///< its ranks run the same, or all run eagerly
+  std::unique_ptr<const RankConsensus> consensus;  ///< its ranks run the same, or all run eagerly
 
   bool VerifiesNext() const { return verify_every != 0 && (served + 1) % verify_every == 0; }
 };
@@ -103,7 +103,7 @@ Retries* RetriesOf(CallSite* self, const std::string& shape) {
 
 /// Null without a Python error: nothing could serve the call, and `reason` says why.
 PyObject* Attempt(CallSite* self, CallFrame& frame, PyObject* const* args, size_t count, PyObject* kwnames,
-                  std::string& reason, Ballot* ballot = nullptr) {
+                  std::string& reason, RankVote* vote = nullptr) {
   Flatten(args, count, kwnames, nullptr, false, &self->varying, frame.arguments);
   if (frame.arguments.unsupported != nullptr) {
     reason = std::string("unsupported:") + frame.arguments.unsupported;
@@ -115,8 +115,8 @@ PyObject* Attempt(CallSite* self, CallFrame& frame, PyObject* const* args, size_
     retries->Note(false);
     return nullptr;
   }
-  CallFrame::Withheld withheld{.is_turn = ballot == nullptr && self->VerifiesNext()};
-  PyObject* result = frame.Serve(*variants, reason, withheld, ballot);
+  CallFrame::Withheld withheld{.is_turn = vote == nullptr && self->VerifiesNext()};
+  PyObject* result = frame.Serve(*variants, reason, withheld, vote);
   // Looked for again: another thread may have emptied the table meanwhile.
   if (Retries* retries = RetriesOf(self, frame.arguments.shape)) retries->Note(result != nullptr);
   if (result != nullptr || withheld.is_verified) ++self->served;
@@ -126,18 +126,18 @@ PyObject* Attempt(CallSite* self, CallFrame& frame, PyObject* const* args, size_
 PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* self = reinterpret_cast<CallSite*>(object);
   if (IsWatched() || (self->base.is_part && !InParts::IsOn())) return CallTarget(self, args, nargsf, kwnames);
-  if (self->agreement != nullptr && EagerCall::IsUnderWay()) return CallTarget(self, args, nargsf, kwnames);
+  if (self->consensus != nullptr && EagerCall::IsUnderWay()) return CallTarget(self, args, nargsf, kwnames);
   const size_t count = PyVectorcall_NARGS(nargsf);
   FrameLease frame;
   try {
     std::string reason = "new";
-    std::optional<Ballot> ballot;
-    if (self->agreement != nullptr) ballot.emplace(*self->agreement);
-    PyObject* result = Attempt(self, *frame, args, count, kwnames, reason, ballot ? &*ballot : nullptr);
+    std::optional<RankVote> vote;
+    if (self->consensus != nullptr) vote.emplace(*self->consensus);
+    PyObject* result = Attempt(self, *frame, args, count, kwnames, reason, vote ? &*vote : nullptr);
     if (result != nullptr || PyErr_Occurred()) return result;
-    if (ballot && !ballot->is_cast) {
+    if (vote && !vote->is_cast) {
       const WithoutGil released;
-      ballot->Cast(0);
+      vote->Cast(0);
     }
     const EagerCall eager;
     if (reason == "ranks") {
@@ -191,7 +191,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   new (&self->waiting) std::unordered_set<std::string>();
   new (&self->in_pieces) decltype(self->in_pieces)();
   new (&self->varying) VaryingArguments();
-  new (&self->agreement) std::unique_ptr<const Agreement>();
+  new (&self->consensus) std::unique_ptr<const RankConsensus>();
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -204,7 +204,7 @@ void Dealloc(PyObject* object) {
   std::destroy_at(&self->waiting);
   std::destroy_at(&self->in_pieces);
   std::destroy_at(&self->varying);
-  std::destroy_at(&self->agreement);
+  std::destroy_at(&self->consensus);
   Py_CLEAR(self->base.target);
   Py_CLEAR(self->owner);
   Py_TYPE(object)->tp_free(object);
@@ -399,7 +399,7 @@ PyObject* ServeNow(PyObject* object, PyObject* parts) {
   const auto names = pybind11::reinterpret_steal<pybind11::object>(PySequence_Tuple(kwargs));
   if (!names) return nullptr;
   // This call has told the other ranks that it runs eagerly.
-  if (reinterpret_cast<CallSite*>(object)->agreement != nullptr) return Py_BuildValue("(sO)", "ranks", Py_None);
+  if (reinterpret_cast<CallSite*>(object)->consensus != nullptr) return Py_BuildValue("(sO)", "ranks", Py_None);
   for (pybind11::handle name : names) values.push_back(PyDict_GetItem(kwargs, name.ptr()));
   FrameLease frame;
   try {
@@ -418,7 +418,7 @@ PyObject* ServeNow(PyObject* object, PyObject* parts) {
 PyObject* Agree(PyObject* object, PyObject* group) {
   const char* name = PyUnicode_AsUTF8(group);
   if (name == nullptr) return nullptr;
-  reinterpret_cast<CallSite*>(object)->agreement = std::make_unique<const Agreement>(name);
+  reinterpret_cast<CallSite*>(object)->consensus = std::make_unique<const RankConsensus>(name);
   Py_RETURN_NONE;
 }
 

@@ -3,18 +3,18 @@
 
 #include <cstdint>
 
-#include "client/lib/run/agreement.h"
+#include "client/lib/run/rank_consensus.h"
 
 namespace ingot::client {
 
 /// What this rank says in one call of a site whose ranks agree.
-struct Ballot {
-  const Agreement& agreement;
+struct RankVote {
+  const RankConsensus& consensus;
   bool is_cast = false;
 
   bool Cast(int64_t number) {
     is_cast = true;
-    return agreement.Reached(number);
+    return consensus.Reached(number);
   }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/lib/run/agreement.h"
+#include "client/lib/run/rank_consensus.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -9,7 +9,7 @@
 
 namespace ingot::client {
 
-bool Agreement::Reached(int64_t number) const {
+bool RankConsensus::Reached(int64_t number) const {
   // Boxed: how a group is named differs from version to version.
   static const auto reduce = c10::Dispatcher::singleton().findSchemaOrThrow("_c10d_functional::all_reduce", "");
   static const auto wait = c10::Dispatcher::singleton().findSchemaOrThrow("_c10d_functional::wait_tensor", "");
