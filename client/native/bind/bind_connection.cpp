@@ -12,7 +12,7 @@
 #include "client/lib/connect/connection.h"
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/without_gil.h"
-#include "client/native/log/record.h"
+#include "client/native/log/dependency_record.h"
 #include "client/native/site/bindings.h"
 #include "client/native/trace/pattern_recording.h"
 #include "proto/capture_file.h"
@@ -55,12 +55,12 @@ std::unique_ptr<proto::EntryKeyT> MakeKey(const Components& components) {
 }
 
 /// Takes the texts out of `dependencies`.
-Record RecordOf(std::vector<std::unique_ptr<proto::DependencyT>> dependencies) {
-  std::vector<RecordRow> rows;
+DependencyRecord RecordOf(std::vector<std::unique_ptr<proto::DependencyT>> dependencies) {
+  std::vector<DependencyRow> rows;
   rows.reserve(dependencies.size());
   for (const auto& d : dependencies)
     rows.push_back({std::move(d->kind), std::move(d->where), Digest{d->low, d->high}, std::move(d->text)});
-  return Record(std::move(rows));
+  return DependencyRecord(std::move(rows));
 }
 
 py::dict VariantDict(const proto::VariantT& variant, py::object record, UniqueFd file) {
@@ -179,8 +179,8 @@ std::unique_ptr<proto::PatternT> MakePattern(const Pattern& pattern) {
 }
 
 proto::CompileT MakeRequest(const Components& components, std::string_view recording, std::string_view signature,
-                            const Record& dependencies, bool dynamic, bool eager_numerics, const Patterns& patterns,
-                            const SequenceParallel& sequence) {
+                            const DependencyRecord& dependencies, bool dynamic, bool eager_numerics,
+                            const Patterns& patterns, const SequenceParallel& sequence) {
   proto::CompileT request;
   for (const Pattern& pattern : patterns) request.patterns.push_back(MakePattern(pattern));
   request.dynamic = dynamic;
@@ -189,7 +189,7 @@ proto::CompileT MakeRequest(const Components& components, std::string_view recor
   request.key = MakeKey(components);
   request.recording.assign(recording.begin(), recording.end());
   request.signature.assign(signature.begin(), signature.end());
-  for (const RecordRow& row : dependencies.rows()) {
+  for (const DependencyRow& row : dependencies.rows()) {
     auto dependency = std::make_unique<proto::DependencyT>();
     dependency->kind = row.kind;
     dependency->where = row.where;
@@ -208,7 +208,7 @@ py::dict Compile(Connection& connection, const Components& components, const py:
                  const Patterns& patterns, const SequenceParallel& sequence) {
   proto::CompileT request =
       MakeRequest(components, std::string_view(recording), std::string_view(signature),
-                  dependencies.cast<const Record&>(), dynamic, eager_numerics, patterns, sequence);
+                  dependencies.cast<const DependencyRecord&>(), dynamic, eager_numerics, patterns, sequence);
   request.keeps_dependencies = true;
   request.rejected = rejected;
   request.range = range;
@@ -237,7 +237,7 @@ py::dict Compile(Connection& connection, const Components& components, const py:
   return out;
 }
 
-using Request = std::tuple<Components, py::bytes, py::bytes, Record, bool, bool, Patterns, SequenceParallel>;
+using Request = std::tuple<Components, py::bytes, py::bytes, DependencyRecord, bool, bool, Patterns, SequenceParallel>;
 
 /// The file of captures given as (components, recording, signature, record, dynamic, eager_numerics, patterns,
 /// sequence_parallel).

@@ -12,8 +12,8 @@
 #include "client/native/cpython/instruction.h"
 #include "client/native/cpython/origin.h"
 #include "client/native/effects/callables.h"
+#include "client/native/log/dependency_record.h"
 #include "client/native/log/identity_check.h"
-#include "client/native/log/record.h"
 #include "client/native/observe/observer.h"
 #include "client/native/places/torch_ops.h"
 
@@ -166,16 +166,17 @@ void BindObserver(py::module_& m) {
       .def("record",
            [](const Observer& o,
               const std::vector<std::tuple<std::string, std::string, std::string, std::string>>& more) {
-             std::vector<RecordRow> rows = Record::Of(o.log()).rows();
+             std::vector<DependencyRow> rows = DependencyRecord::Of(o.log()).rows();
              for (const auto& [kind, where, hex, text] : more) {
                const auto digest = Digest::FromHex(hex);
                if (!digest) throw py::value_error("a digest is 32 hex digits");
                rows.push_back({kind, where, *digest, text});
              }
-             return Record(std::move(rows));
+             return DependencyRecord(std::move(rows));
            })
       .def(
-          "identity_fault", [](const Observer& o, const Record& record) { return FindIdentityFault(o.log(), record); },
+          "identity_fault",
+          [](const Observer& o, const DependencyRecord& record) { return FindIdentityFault(o.log(), record); },
           py::arg("record"), "What it leaves unsaid of which places led to one object, in words; or None.");
   m.def("mark_pure", [](py::handle callable) { Callables::Shared().MarkPure(callable.ptr()); });
   m.def("effect_of_name", [](const std::string& name) { return static_cast<int>(EffectOfName(name)); });

@@ -5,6 +5,7 @@
 
 #include "client/lib/run/program.h"
 #include "client/native/effects/context_settings.h"
+#include "client/native/guards/module_state.h"
 #include "client/native/places/code_digest.h"
 #include "client/native/places/dataclass_fields.h"
 #include "client/native/places/live_groups.h"
@@ -14,7 +15,6 @@
 #include "client/native/site/arguments.h"
 #include "client/native/site/bindings.h"
 #include "client/native/site/call_counters.h"
-#include "client/native/watch/module_state.h"
 
 namespace ingot::client {
 namespace py = pybind11;

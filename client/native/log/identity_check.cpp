@@ -14,7 +14,8 @@ namespace {
 
 class IdentityCheck {
  public:
-  IdentityCheck(const ObservedLog& log, const Record& record) : log_(log), record_(record), partition_(record) {}
+  IdentityCheck(const ObservedLog& log, const DependencyRecord& record)
+      : log_(log), record_(record), partition_(record) {}
 
   std::optional<std::string> Run() {
     ReadRows();
@@ -43,8 +44,8 @@ class IdentityCheck {
 
  private:
   void ReadRows() {
-    const RecordRow* before = nullptr;
-    for (const RecordRow& row : record_.rows()) {
+    const DependencyRow* before = nullptr;
+    for (const DependencyRow& row : record_.rows()) {
       const bool is_pair = row.kind == proto::kSameObject || row.kind == proto::kApartObjects;
       const bool is_same_place = before != nullptr && before->where == row.where && before->kind == row.kind;
       if (is_same_place && before->digest != row.digest) Fail(row.where + " has two contents");
@@ -72,7 +73,7 @@ class IdentityCheck {
   }
 
   const ObservedLog& log_;
-  const Record& record_;
+  const DependencyRecord& record_;
   const PlacePartition partition_;
   std::deque<std::string> places_;  ///< what the views below look at
   boost::unordered_flat_map<std::string_view, ObservedLog::Number> objects_;
@@ -83,7 +84,7 @@ class IdentityCheck {
 
 }  // namespace
 
-std::optional<std::string> FindIdentityFault(const ObservedLog& log, const Record& record) {
+std::optional<std::string> FindIdentityFault(const ObservedLog& log, const DependencyRecord& record) {
   return IdentityCheck(log, record).Run();
 }
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "client/native/log/record.h"
+#include "client/native/log/dependency_record.h"
 
 namespace ingot::client {
 
@@ -13,6 +13,6 @@ namespace ingot::client {
 /// Nothing where every place is named as the object that it led to, no two objects share a name, both ends of every
 /// answer that two objects are two are places of the record, and no place has two contents. Needs the GIL; after
 /// ObservedLog::Settle().
-std::optional<std::string> FindIdentityFault(const ObservedLog& log, const Record& record);
+std::optional<std::string> FindIdentityFault(const ObservedLog& log, const DependencyRecord& record);
 
 }  // namespace ingot::client

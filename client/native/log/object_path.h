@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "client/native/cpython/python_ref.h"
-#include "client/native/log/record.h"
+#include "client/native/log/dependency_record.h"
 #include "client/native/places/reading.h"
 
 namespace ingot::client {

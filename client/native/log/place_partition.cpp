@@ -25,8 +25,8 @@ bool PlacePartition::HasIdentity(PyObject* value) {
   return self != nullptr && !PyModule_Check(self) && !PyType_Check(self);
 }
 
-PlacePartition::PlacePartition(const Record& record) {
-  for (const RecordRow& row : record.rows()) {
+PlacePartition::PlacePartition(const DependencyRecord& record) {
+  for (const DependencyRow& row : record.rows()) {
     const auto pair = row.kind == proto::kSameObject ? proto::ParsePlacePair(row.where) : std::nullopt;
     if (pair) Join(pair->first, pair->second);
   }

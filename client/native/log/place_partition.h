@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "client/native/cpython/python_ref.h"
-#include "client/native/log/record.h"
+#include "client/native/log/dependency_record.h"
 
 namespace ingot::client {
 
@@ -24,7 +24,7 @@ class PlacePartition {
   static bool HasIdentity(PyObject* value);
 
   /// Lives no longer than the record.
-  explicit PlacePartition(const Record& record);
+  explicit PlacePartition(const DependencyRecord& record);
   /// Goes on from another, which stays what it is and lives longer.
   explicit PlacePartition(const PlacePartition* below) : below_(below) {}
 

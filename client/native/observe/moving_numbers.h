@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "client/native/log/record.h"
+#include "client/native/log/dependency_record.h"
 
 namespace ingot::client {
 

@@ -8,7 +8,7 @@
 #include "client/native/cpython/origin.h"
 #include "client/native/cpython/set_table.h"
 #include "client/native/effects/callables.h"
-#include "client/native/log/record.h"
+#include "client/native/log/dependency_record.h"
 #include "client/native/observe/observer.h"
 #include "client/native/places/containers.h"
 #include "client/native/places/field_content.h"
@@ -109,7 +109,7 @@ bool Observer::IsPassedByAddress(PyObject* value) const {
   const auto number = log_.Find(value);
   if (!number) return false;
   const std::string& path = log_.PathOf(*number);
-  return Record::IsOfObject(path) && path.find_first_of(kSigils) == path.npos;
+  return DependencyRecord::IsOfObject(path) && path.find_first_of(kSigils) == path.npos;
 }
 
 /// The same where it is known what is held against it: the record says which of them are one object.

@@ -70,7 +70,7 @@ int BoundVariant::Traverse(visitproc visit, void* arg) const {
   for (const auto& [one, other] : same_) visit_path(one), visit_path(other);
   if (stop != 0) return stop;
   if (const int stop = outputs_->Traverse(visit, arg)) return stop;
-  return watch_.use_count() == 1 ? watch_->Traverse(visit, arg) : 0;
+  return state_guards_.use_count() == 1 ? state_guards_->Traverse(visit, arg) : 0;
 }
 
 void BoundVariant::AddProven(std::vector<int64_t> symbols) {
@@ -146,8 +146,8 @@ std::shared_ptr<BoundVariant> BoundVariant::Of(PyObject* dict) {
                                    parts["input_count"].cast<size_t>());
   if (!outputs) throw std::invalid_argument(outputs.error().message());
   auto variant = std::make_shared<BoundVariant>(std::move(program), std::move(outputs).value());
-  variant->set_watch(parts["watch"].cast<std::shared_ptr<Watch>>());
-  variant->set_standing(parts["standing"].cast<std::shared_ptr<Standing>>());
+  variant->set_state_guards(parts["state_guards"].cast<std::shared_ptr<StateGuards>>());
+  variant->set_validated(parts["validated"].cast<std::shared_ptr<ValidatedRecord>>());
   for (py::handle object : parts["objects"]) BoundVariant::AddObject(variant, object.ptr());
   const PathReader reader(NamedRoots(parts["roots"].cast<py::dict>()));
   const auto path_of = [&](py::handle text) {

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "client/lib/run/program.h"
+#include "client/native/guards/guard_policy.h"
+#include "client/native/guards/state_guards.h"
+#include "client/native/guards/validated_record.h"
 #include "client/native/log/object_path.h"
 #include "client/native/site/agreed_sizes.h"
 #include "client/native/site/output_tree.h"
-#include "client/native/watch/guard_policy.h"
-#include "client/native/watch/standing.h"
-#include "client/native/watch/watch.h"
 #include "guards/ranges.h"
 
 namespace ingot::client {
@@ -38,11 +38,11 @@ class BoundVariant {
   static std::shared_ptr<BoundVariant> Of(PyObject* dict);
 
   /// How a change in the objects of the call is noticed.
-  void set_watch(std::shared_ptr<const Watch> watch) { watch_ = std::move(watch); }
+  void set_state_guards(std::shared_ptr<const StateGuards> state_guards) { state_guards_ = std::move(state_guards); }
   /// How an assigned parameter, a replaced submodule, an edited attribute or a patched function is noticed; for the
   /// variant's bindings to other objects as well.
-  void set_standing(std::shared_ptr<const Standing> standing) { standing_ = std::move(standing); }
-  const std::shared_ptr<const Standing>& standing() const { return standing_; }
+  void set_validated(std::shared_ptr<const ValidatedRecord> validated) { validated_ = std::move(validated); }
+  const std::shared_ptr<const ValidatedRecord>& validated() const { return validated_; }
   /// Held weakly where the type allows it: a KV cache must be free to go, and what is watched inside it goes too.
   static void AddObject(const std::shared_ptr<BoundVariant>& variant, PyObject* object);
   /// A call stores something in it; the outputs hold it.
@@ -71,9 +71,9 @@ class BoundVariant {
   /// Whether a part of the call's arguments is what this stores something in: it would be read as it was before.
   bool ChangesAny(const std::vector<PyObject*>& parts) const;
   /// Nothing that is watched has changed. Needs ObjectsMatch().
-  bool StateHolds() const { return watch_ != nullptr && watch_->Holds() && standing_->Holds(); }
+  bool StateHolds() const { return state_guards_ != nullptr && state_guards_->Holds() && validated_->Holds(); }
   /// Forgets what is watched: an object it was bound to is gone.
-  void Drop() { watch_.reset(); }
+  void Drop() { state_guards_.reset(); }
   /// Adds what lies in the program's objects; false when a path leads to no tensor or size any more.
   bool Fetch(const std::vector<PyObject*>& objects, RunInputs& inputs) const;
   /// A template runs only sizes that a recording has proved, or that lie in its proved ranges.
@@ -100,8 +100,8 @@ class BoundVariant {
  private:
   std::shared_ptr<Program> program_;
   std::unique_ptr<OutputTree> outputs_;
-  std::shared_ptr<const Watch> watch_;
-  std::shared_ptr<const Standing> standing_;
+  std::shared_ptr<const StateGuards> state_guards_;
+  std::shared_ptr<const ValidatedRecord> validated_;
   std::vector<ObjectPath> fetches_;
   std::vector<std::pair<ObjectPath, ObjectPath>> same_;
   std::vector<PyObject*> objects_;  ///< weak references, or the objects themselves

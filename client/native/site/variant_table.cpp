@@ -7,7 +7,7 @@
 namespace ingot::client {
 namespace {
 
-/// Bound variants of one shape, and standings that nobody uses.
+/// Bound variants of one shape, and validated records that nobody uses.
 constexpr size_t kBoundMax = 64;
 
 /// Moves the variants that `is_out` names from one to the other.
@@ -27,18 +27,18 @@ VariantTable::Variants* VariantTable::Of(const std::string& shape) {
 }
 
 /// Keeps what a variant relies on of the process, and lets go what nobody can rely on any more.
-void VariantTable::Keep(const std::shared_ptr<const Standing>& standing) {
-  std::vector<std::shared_ptr<const Standing>> kept{standing}, gone;
-  for (const auto& one : standings_) {
-    if (one == standing) continue;
+void VariantTable::Keep(const std::shared_ptr<const ValidatedRecord>& validated) {
+  std::vector<std::shared_ptr<const ValidatedRecord>> kept{validated}, gone;
+  for (const auto& one : all_validated_) {
+    if (one == validated) continue;
     const bool is_used = one.use_count() > 1;
     (is_used || (kept.size() < kBoundMax && one->is_reusable() && one->Holds()) ? kept : gone).push_back(one);
   }
-  standings_.swap(kept);
+  all_validated_.swap(kept);
 }
 
 size_t VariantTable::Install(const std::string& shape, std::shared_ptr<BoundVariant> variant) {
-  Keep(variant->standing());
+  Keep(variant->validated());
   Variants& variants = of_shapes_[shape];
   variants.insert(variants.begin(), std::move(variant));
   const size_t count = std::min(variants.size(), kBoundMax);
@@ -70,23 +70,23 @@ void VariantTable::Forget(const std::string& shape, const std::vector<PyObject*>
 void VariantTable::Clear() {
   decltype(of_shapes_) gone;
   gone.swap(of_shapes_);
-  decltype(standings_) released;
-  released.swap(standings_);
+  decltype(all_validated_) released;
+  released.swap(all_validated_);
 }
 
 int VariantTable::Traverse(visitproc visit, void* arg) const {
-  std::unordered_map<const Standing*, long> owners;
+  std::unordered_map<const ValidatedRecord*, long> owners;
   for (const auto& [shape, variants] : of_shapes_) {
     for (const auto& variant : variants) {
       // A call that runs it holds it too, and what it holds is in use.
       if (variant.use_count() > 1) continue;
       if (const int stop = variant->Traverse(visit, arg)) return stop;
-      ++owners[variant->standing().get()];
+      ++owners[variant->validated().get()];
     }
   }
-  for (const auto& standing : standings_) {
-    if (standing.use_count() != owners[standing.get()] + 1) continue;
-    if (const int stop = standing->Traverse(visit, arg)) return stop;
+  for (const auto& validated : all_validated_) {
+    if (validated.use_count() != owners[validated.get()] + 1) continue;
+    if (const int stop = validated->Traverse(visit, arg)) return stop;
   }
   return 0;
 }

@@ -34,10 +34,11 @@ class VariantTable {
   int Traverse(visitproc visit, void* arg) const;
 
  private:
-  void Keep(const std::shared_ptr<const Standing>& standing);
+  void Keep(const std::shared_ptr<const ValidatedRecord>& validated);
 
   std::unordered_map<std::string, Variants> of_shapes_;
-  std::vector<std::shared_ptr<const Standing>> standings_;  ///< for the next objects: variants of others may be gone
+  std::vector<std::shared_ptr<const ValidatedRecord>>
+      all_validated_;  ///< for the next objects: variants of others may be gone
 };
 
 }  // namespace ingot::client

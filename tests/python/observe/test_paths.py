@@ -81,7 +81,7 @@ def test_damaged_paths_lead_nowhere_or_somewhere_else(ingot, roots, path):
     found = 0
     for one in damaged:
         found += _native.resolve_path(one, roots) is not None
-        record = _native.Record([("attribute", one, "0" * 32, "text")])
+        record = _native.DependencyRecord([("attribute", one, "0" * 32, "text")])
         assert _native.check_record(record, roots, None) is not None, one
     assert found < len(damaged)
 
@@ -90,8 +90,8 @@ def test_a_record_is_sorted_and_says_each_place_once(ingot, roots):
     from ingot import _native
 
     rows = [("attribute", "self.scale", "1" * 32, "b"), ("item", 'self.table["a"]', "2" * 32, ""), ("attribute", "self.scale", "1" * 32, "b")]
-    record = _native.Record(rows)
+    record = _native.DependencyRecord(rows)
     assert [row[1] for row in record.rows()] == ["self.scale", 'self.table["a"]'] and len(record) == 2
-    assert record == _native.Record(list(reversed(rows))) and record != _native.Record(rows[:1])
+    assert record == _native.DependencyRecord(list(reversed(rows))) and record != _native.DependencyRecord(rows[:1])
     with pytest.raises(Exception):
-        _native.Record([("attribute", "self.scale", "no digest", "")])
+        _native.DependencyRecord([("attribute", "self.scale", "no digest", "")])

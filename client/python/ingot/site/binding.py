@@ -51,10 +51,10 @@ class Variant:
         self.record: typing.Any = reply["dependencies"]
         self.program: typing.Any = None
         self.holds = True
-        self._watch: typing.Any = None
-        self._standing: typing.Any = None
+        self._state_guards: typing.Any = None
+        self._validated: typing.Any = None
         """What the record says of the process, until the call site has it."""
-        self._known_standing: "typing.Callable[[], typing.Any]" = lambda: None
+        self._known_validated: "typing.Callable[[], typing.Any]" = lambda: None
         """The call site's, so that the collector of cycles sees through it."""
         self.served = Served()
         self._weights: "list[torch.Tensor]" = []
@@ -110,12 +110,12 @@ class Variant:
             raise errors.Incompatible("two weights of the recording are one tensor here")
         if self.artifact.writes()["weights"] and memories.overlaps(weights) != self.signature.get("overlaps", []):
             raise errors.Incompatible("weights share memory in another way than those of the recording")
-        self._watch, self._standing = _native.Watch(), self._serving() or self._new_standing(weights)
+        self._state_guards, self._validated = _native.StateGuards(), self._serving() or self._new_validated(weights)
         for weight in weights:
-            self._watch.leave(weight)
+            self._state_guards.leave(weight)
         for value in roots.objects:
-            self._watch.borrow(value)
-        why = dependencies.first_mismatch(self.record, roots, self._watch, self._standing)
+            self._state_guards.borrow(value)
+        why = dependencies.first_mismatch(self.record, roots, self._state_guards, self._validated)
         if why is not None:
             raise errors.Incompatible(why)
         names = groups.names_of(self.signature.get("groups", ()))
@@ -134,24 +134,24 @@ class Variant:
     def mismatch(self, roots: paths.Roots) -> "str | None":
         """The first dependency that does not hold in this process, in words; None when all hold, on which bind() relies."""
         try:
-            self._standing = self._serving() or self._new_standing([_weight(path, roots) for path in self.signature["weights"]])
+            self._validated = self._serving() or self._new_validated([_weight(path, roots) for path in self.signature["weights"]])
         except errors.NotFound:
-            self._standing = None  # The record says why.
-        why = dependencies.first_mismatch(self.record, roots, standing=self._standing)
+            self._validated = None  # The record says why.
+        why = dependencies.first_mismatch(self.record, roots, validated=self._validated)
         if why is not None:
-            self._standing = None
+            self._validated = None
         return why
 
     def _serving(self) -> typing.Any:
         """What was found to hold, and still does; or None."""
-        found = (self._standing, self._known_standing())
-        return next((standing for standing in found if standing is not None and standing.may_serve()), None)
+        found = (self._validated, self._known_validated())
+        return next((validated for validated in found if validated is not None and validated.may_serve()), None)
 
-    def _new_standing(self, weights: "list[torch.Tensor]") -> typing.Any:
-        standing = _native.Standing(self.record)
+    def _new_validated(self, weights: "list[torch.Tensor]") -> typing.Any:
+        validated = _native.ValidatedRecord(self.record)
         for weight in weights:
-            standing.leave(weight)  # The program checks those itself.
-        return standing
+            validated.leave(weight)  # The program checks those itself.
+        return validated
 
     def proven_here(self) -> "list[tuple[int, ...]]":
         """Values of the symbols that calls may have, besides those of a range."""
@@ -188,10 +188,10 @@ class Variant:
         # What lies there is another in each call: so is whether two of them are one.
         found_anew = {*fetches, *(where for _, where, _, _ in self.record.of_kind("fetched"))} if same else set()
         provenance = self.artifact.provenance()
-        watch, standing = self._watch, self._standing  # The call site's alone from now on.
-        self._watch, self._standing, self._known_standing = None, None, standing.weak()
+        state_guards, validated = self._state_guards, self._validated  # The call site's alone from now on.
+        self._state_guards, self._validated, self._known_validated = None, None, validated.weak()
         return {"program": self.program, "outputs": outputs, "leaf_count": provenance["outputs"],
-                "input_count": len(self.signature["inputs"]), "watch": watch, "standing": standing,
+                "input_count": len(self.signature["inputs"]), "state_guards": state_guards, "validated": validated,
                 "objects": list(roots.objects), "changes": list(changed.values()), "fetches": fetches,
                 "roots": roots.named() if fetches else {}, "same": [pair for pair in same if not found_anew.isdisjoint(pair)],
                 "weights": self._weights, "untracked": self.signature.get("untracked", []),

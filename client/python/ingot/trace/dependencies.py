@@ -23,10 +23,10 @@ def of_operators(operators: "typing.Iterable[str]") -> "list[Dependency]":
     return rows
 
 
-def first_mismatch(record: typing.Any, roots: paths.Roots, watch: typing.Any = None, standing: typing.Any = None) -> "str | None":
-    """The first dependency that does not hold in this process, in words; None when all hold, and ``watch`` is told them.
+def first_mismatch(record: typing.Any, roots: paths.Roots, state_guards: typing.Any = None, validated: typing.Any = None) -> "str | None":
+    """The first dependency that does not hold in this process, in words; None when all hold, and ``state_guards`` is told them.
 
-    A ``standing`` that may serve saves looking at what does not depend on the call's objects; a new one is told that instead of ``watch``.
+    A ``validated`` that may serve saves looking at what does not depend on the call's objects; a new one is told that instead of ``state_guards``.
     """
     for kind, where, digest, text in record.of_kind("custom_op"):
         found = custom_ops.digest(where)
@@ -34,7 +34,7 @@ def first_mismatch(record: typing.Any, roots: paths.Roots, watch: typing.Any = N
             return f"{kind} {where}: not found in this process"
         if found[0] != digest:
             return f"{kind} {where} changed" + (f" (was {text})" if text else "")
-    difference = _native.check_record(record, roots.named(), watch, standing)
+    difference = _native.check_record(record, roots.named(), state_guards, validated)
     return None if difference is None else words(*difference)
 
 

@@ -46,7 +46,7 @@ class Captured:
 
     @functools.cached_property
     def record(self) -> typing.Any:
-        """A ``_native.Record``: what the run depended on. Putting it into words takes longer than the run's caller should wait."""
+        """A ``_native.DependencyRecord``: what the run depended on. Putting it into words takes longer than the run's caller should wait."""
         key = (self._observer.fingerprint, tuple(self._operators))
         found = _records.get(key)
         if found is None:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/native/watch/watch.h"
+#include "client/native/guards/state_guards.h"
 
 #include <structmember.h>
 
@@ -67,7 +67,7 @@ bool FailsForGood(PyObject* callable) {
 
 }  // namespace
 
-Watch::DictWatch& Watch::OfDict(PyObject* dict) {
+StateGuards::DictGuard& StateGuards::OfDict(PyObject* dict) {
   const auto [it, fresh] = numbers_.emplace(dict, dicts_.size());
   if (fresh) {
     Hold(dict);
@@ -77,7 +77,7 @@ Watch::DictWatch& Watch::OfDict(PyObject* dict) {
   return dicts_[it->second];
 }
 
-Watch::TypeWatch& Watch::OfType(PyTypeObject* type) {
+StateGuards::TypeGuard& StateGuards::OfType(PyTypeObject* type) {
   auto* object = reinterpret_cast<PyObject*>(type);
   const auto [it, fresh] = numbers_.emplace(object, types_.size());
   if (fresh) {
@@ -88,7 +88,7 @@ Watch::TypeWatch& Watch::OfType(PyTypeObject* type) {
   return types_[it->second];
 }
 
-Watch::ListWatch& Watch::OfList(PyObject* list) {
+StateGuards::ListGuard& StateGuards::OfList(PyObject* list) {
   const auto [it, fresh] = numbers_.emplace(list, lists_.size());
   if (fresh) {
     Hold(list);
@@ -97,14 +97,14 @@ Watch::ListWatch& Watch::OfList(PyObject* list) {
   return lists_[it->second];
 }
 
-void Watch::AddOwner(PyObject* object) {
+void StateGuards::AddOwner(PyObject* object) {
   if (PyType_Check(object) || PyModule_Check(object) || !owned_.insert(object).second) return;
   Hold(object);
   PyObject* dict = OwnDict(object);
   owners_.push_back({object, Py_TYPE(object), dict == nullptr ? nullptr : _PyObject_GetDictPtr(object), dict});
 }
 
-void Watch::AddFunction(PyObject* object) {
+void StateGuards::AddFunction(PyObject* object) {
   if (!met_.insert(object).second) return;
   Hold(object);
   auto* function = reinterpret_cast<PyFunctionObject*>(object);
@@ -112,13 +112,13 @@ void Watch::AddFunction(PyObject* object) {
   functions_.push_back({function, function->func_code, function->func_defaults, function->func_kwdefaults});
 }
 
-void Watch::AddTensor(PyObject* tensor) {
+void StateGuards::AddTensor(PyObject* tensor) {
   if (left_.contains(tensor) || !met_.insert(tensor).second) return;
   Hold(tensor);
   tensors_.push_back({tensor, MetadataOf(tensor)});
 }
 
-void Watch::AddCell(PyObject* function, PyObject* name, const Seen& seen) {
+void StateGuards::AddCell(PyObject* function, PyObject* name, const Seen& seen) {
   PyObject* cell = CellNamed(function, name);
   if (cell == nullptr) return;
   Hold(cell);
@@ -126,7 +126,7 @@ void Watch::AddCell(PyObject* function, PyObject* name, const Seen& seen) {
 }
 
 /// False where the member is no object that lies in its holder.
-bool Watch::AddMember(PyObject* holder, PyObject* name, const Seen& seen) {
+bool StateGuards::AddMember(PyObject* holder, PyObject* name, const Seen& seen) {
   PyObject* found = LookUpInClass(Py_TYPE(holder), name);
   if (found == nullptr || !PyObject_TypeCheck(found, &PyMemberDescr_Type)) return false;
   const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(found)->d_member;
@@ -137,7 +137,7 @@ bool Watch::AddMember(PyObject* holder, PyObject* name, const Seen& seen) {
 }
 
 /// False where what decides the content cannot be told by identity.
-bool Watch::AddContent(PyObject* holder, PyObject* field, const Digest& content) {
+bool StateGuards::AddContent(PyObject* holder, PyObject* field, const Digest& content) {
   if (PyAnySet_CheckExact(holder)) {
     const auto now = TableOf(holder);
     std::vector<PyObject*> table(now.begin(), now.end());
@@ -159,14 +159,14 @@ bool Watch::AddContent(PyObject* holder, PyObject* field, const Digest& content)
     if (!IsValue(value)) return false;
   }
   AddOwner(holder);
-  DictWatch& watch = OfDict(dict);
-  watch.owner = holder;
-  watch.content = content;
+  DictGuard& guard = OfDict(dict);
+  guard.owner = holder;
+  guard.content = content;
   return true;
 }
 
 /// What a part of a program is put together from.
-void Watch::AddPart(PyObject* part, const PartField& row, PyObject* key, const Seen& seen) {
+void StateGuards::AddPart(PyObject* part, const PartField& row, PyObject* key, const Seen& seen) {
   Hold(part);
   if (row.stays) return;
   PyObject* const* slot = SlotOf(part, row);
@@ -174,14 +174,14 @@ void Watch::AddPart(PyObject* part, const PartField& row, PyObject* key, const S
   members_.push_back({slot, PythonRef::Borrow(*slot)});
 }
 
-void Watch::AddOther(PyObject* holder, Reading reading, PyObject* key, const Seen& seen) {
+void StateGuards::AddOther(PyObject* holder, Reading reading, PyObject* key, const Seen& seen) {
   Hold(holder);
   Hold(key);
   Hold(seen.object.get());
   others_.push_back({holder, reading, key, seen.object.get(), seen.content});
 }
 
-void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
+void StateGuards::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
   const std::string_view name = ViewOf(key);
   if (name == "code" || name == "defaults" || name == "kwdefaults") {
     if (PyFunction_Check(holder)) AddFunction(holder);
@@ -198,9 +198,9 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
   } else if (name == "len" && PyList_Check(holder)) {
     OfList(holder).size = PyList_GET_SIZE(holder);
   } else if (name == "keys" && PyDict_Check(holder) && !PyODict_Check(holder)) {
-    DictWatch& watch = OfDict(holder);
-    watch.size = PyDict_GET_SIZE(holder);
-    watch.keys = seen.content;
+    DictGuard& guard = OfDict(holder);
+    guard.size = PyDict_GET_SIZE(holder);
+    guard.keys = seen.content;
   } else if (name == "registry") {
     Hold(holder);
     registries_.push_back({holder, *seen.content, RegistrationsNow()});
@@ -215,7 +215,7 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
   }
 }
 
-void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& seen) {
+void StateGuards::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& seen) {
   if (seen.object && IsTensor(seen.object.get())) AddTensor(seen.object.get());
   switch (reading) {
     case Reading::kAttribute: {
@@ -259,18 +259,18 @@ void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& se
   }
 }
 
-bool Watch::IsCurrent(const DictWatch& watch) {
-  if (watch.size >= 0 && PyDict_GET_SIZE(watch.dict) != watch.size) return false;
-  for (const Slot& slot : watch.slots) {
-    if (!IsExpected(EntryIn(watch.dict, slot.key), slot.expected)) return false;
+bool StateGuards::IsCurrent(const DictGuard& guard) {
+  if (guard.size >= 0 && PyDict_GET_SIZE(guard.dict) != guard.size) return false;
+  for (const Slot& slot : guard.slots) {
+    if (!IsExpected(EntryIn(guard.dict, slot.key), slot.expected)) return false;
   }
   static PyObject* const keys = PyUnicode_InternFromString("keys");
   static PyObject* const content = PyUnicode_InternFromString("content");
-  return (!watch.keys || Look(watch.dict, Reading::kField, keys).content == watch.keys) &&
-         (!watch.content || Look(watch.owner, Reading::kField, content).content == watch.content);
+  return (!guard.keys || Look(guard.dict, Reading::kField, keys).content == guard.keys) &&
+         (!guard.content || Look(guard.owner, Reading::kField, content).content == guard.content);
 }
 
-bool Watch::DictsHold() const {
+bool StateGuards::DictsHold() const {
   const auto holds = [this](size_t i) {
     if (dict_marks_[i].Holds()) return true;
     if (!IsCurrent(dicts_[i])) return false;
@@ -284,49 +284,49 @@ bool Watch::DictsHold() const {
   return true;
 }
 
-bool Watch::IsCurrent(const TypeWatch& watch, PyTypeObject* type) {
-  for (const Slot& slot : watch.slots) {
+bool StateGuards::IsCurrent(const TypeGuard& guard, PyTypeObject* type) {
+  for (const Slot& slot : guard.slots) {
     if (!IsExpected(LookUpInClass(type, slot.key), slot.expected)) return false;
   }
-  return std::ranges::all_of(watch.contents, [&](const auto& one) {
+  return std::ranges::all_of(guard.contents, [&](const auto& one) {
     return Look(reinterpret_cast<PyObject*>(type), Reading::kField, one.first).content == one.second;
   });
 }
 
-bool Watch::IsCurrent(const ListWatch& watch) {
-  const Py_ssize_t size = PyList_GET_SIZE(watch.list);
-  if (watch.size >= 0 && size != watch.size) return false;
-  return std::ranges::all_of(watch.items, [&](const Item& item) {
-    return item.at < size && IsExpected(PyList_GET_ITEM(watch.list, item.at), item.expected);
+bool StateGuards::IsCurrent(const ListGuard& guard) {
+  const Py_ssize_t size = PyList_GET_SIZE(guard.list);
+  if (guard.size >= 0 && size != guard.size) return false;
+  return std::ranges::all_of(guard.items, [&](const Item& item) {
+    return item.at < size && IsExpected(PyList_GET_ITEM(guard.list, item.at), item.expected);
   });
 }
 
-bool Watch::IsCurrent(const SetWatch& watch) {
-  return std::ranges::equal(TableOf(watch.set), watch.table) ||
-         Look(watch.set, Reading::kField, watch.field).content == watch.content;
+bool StateGuards::IsCurrent(const SetGuard& guard) {
+  return std::ranges::equal(TableOf(guard.set), guard.table) ||
+         Look(guard.set, Reading::kField, guard.field).content == guard.content;
 }
 
-bool Watch::IsCurrent(const RegistryWatch& watch) {
+bool StateGuards::IsCurrent(const RegistryGuard& guard) {
   static PyObject* const registry = PyUnicode_InternFromString("registry");
   const uint64_t now = RegistrationsNow();
-  if (now == watch.then) return true;
-  if (Look(watch.type, Reading::kField, registry).content != watch.content) return false;
-  watch.then = now;
+  if (now == guard.then) return true;
+  if (Look(guard.type, Reading::kField, registry).content != guard.content) return false;
+  guard.then = now;
   return true;
 }
 
-bool Watch::IsCurrent(const AnswerWatch& watch) {
-  return IsExpected(Look(watch.callable, Reading::kAnswer, watch.arguments).object.get(), watch.expected);
+bool StateGuards::IsCurrent(const AnswerGuard& guard) {
+  return IsExpected(Look(guard.callable, Reading::kAnswer, guard.arguments).object.get(), guard.expected);
 }
 
-bool Watch::IsCurrent(const OtherWatch& watch) {
-  const Seen seen = Look(watch.holder, watch.reading, watch.key);
-  if (watch.content) return seen.content == watch.content;
-  PythonRef expected = PythonRef::Borrow(watch.object);
+bool StateGuards::IsCurrent(const OtherGuard& guard) {
+  const Seen seen = Look(guard.holder, guard.reading, guard.key);
+  if (guard.content) return seen.content == guard.content;
+  PythonRef expected = PythonRef::Borrow(guard.object);
   return IsExpected(seen.object.get(), expected);
 }
 
-int Watch::Traverse(visitproc visit, void* arg) const {
+int StateGuards::Traverse(visitproc visit, void* arg) const {
   const auto visit_each = [&](const auto& places) {
     for (const auto& place : places) Py_VISIT(place.expected.get());
     return 0;
@@ -342,10 +342,10 @@ int Watch::Traverse(visitproc visit, void* arg) const {
   return 0;
 }
 
-bool Watch::Holds() const {
-  for (const OwnerWatch& watch : owners_) {
-    if (Py_TYPE(watch.object) != watch.type) return false;
-    if (watch.place != nullptr && *watch.place != watch.dict) return false;
+bool StateGuards::Holds() const {
+  for (const OwnerGuard& guard : owners_) {
+    if (Py_TYPE(guard.object) != guard.type) return false;
+    if (guard.place != nullptr && *guard.place != guard.dict) return false;
   }
   if (!DictsHold()) return false;
   for (size_t i = 0; i < types_.size(); ++i) {
@@ -355,22 +355,22 @@ bool Watch::Holds() const {
     if (!IsCurrent(types_[i], state.type)) return false;
     state.then = MakeVersionOf(state.type);
   }
-  for (const FunctionWatch& watch : functions_) {
-    const PyFunctionObject& function = *watch.function;
-    if (function.func_code != watch.code || function.func_defaults != watch.defaults ||
-        function.func_kwdefaults != watch.keyword_defaults)
+  for (const FunctionGuard& guard : functions_) {
+    const PyFunctionObject& function = *guard.function;
+    if (function.func_code != guard.code || function.func_defaults != guard.defaults ||
+        function.func_kwdefaults != guard.keyword_defaults)
       return false;
   }
-  for (const CellWatch& watch : cells_) {
-    if (!IsExpected(PyCell_GET(watch.cell), watch.expected)) return false;
+  for (const CellGuard& guard : cells_) {
+    if (!IsExpected(PyCell_GET(guard.cell), guard.expected)) return false;
   }
-  for (const MemberWatch& watch : members_) {
-    if (!IsExpected(*watch.member, watch.expected)) return false;
+  for (const MemberGuard& guard : members_) {
+    if (!IsExpected(*guard.member, guard.expected)) return false;
   }
-  for (const TensorWatch& watch : tensors_) {
-    if (MetadataOf(watch.tensor) != watch.metadata) return false;
+  for (const TensorGuard& guard : tensors_) {
+    if (MetadataOf(guard.tensor) != guard.metadata) return false;
   }
-  const auto is_current = [](const auto& watch) { return IsCurrent(watch); };
+  const auto is_current = [](const auto& guard) { return IsCurrent(guard); };
   return std::ranges::all_of(lists_, is_current) && std::ranges::all_of(sets_, is_current) &&
          std::ranges::all_of(registries_, is_current) && std::ranges::all_of(answers_, is_current) &&
          std::ranges::all_of(others_, is_current);

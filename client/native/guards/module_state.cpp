@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/native/watch/module_state.h"
+#include "client/native/guards/module_state.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 

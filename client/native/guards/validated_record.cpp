@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/native/watch/standing.h"
+#include "client/native/guards/validated_record.h"
 
 #include "client/native/places/field_content.h"
 #include "proto/place_pair.h"
 
 namespace ingot::client {
 
-std::optional<RecordDifference> RecordCheck::FirstDifference() {
-  const bool relies = standing_ != nullptr && standing_->is_reusable() && standing_->Holds();
-  if (!relies && standing_ != nullptr) {
-    standing_->roots_.reserve(reader_.roots().size());
+std::optional<DependencyMismatch> DependencyCheck::FirstMismatch() {
+  const bool relies = validated_ != nullptr && validated_->is_reusable() && validated_->Holds();
+  if (!relies && validated_ != nullptr) {
+    validated_->roots_.reserve(reader_.roots().size());
     for (const auto& [name, root] : reader_.roots()) {
-      if (!Record::IsOfObject(name)) standing_->places_.AddRoot(root, standing_->roots_.emplace_back(name));
+      if (!DependencyRecord::IsOfObject(name)) validated_->places_.AddRoot(root, validated_->roots_.emplace_back(name));
     }
   }
-  PlacePartition all = relies ? PlacePartition(&standing_->places_) : PlacePartition(record_);
+  PlacePartition all = relies ? PlacePartition(&validated_->places_) : PlacePartition(record_);
   for (const auto& [name, root] : reader_.roots()) {
     if (const auto other = all.AddRoot(root, name)) {
       const std::string both = proto::PlacePairText(name, *other);
-      return RecordDifference{{std::string(proto::kApartObjects), both, DigestOf(both), {}}, "one object"};
+      return DependencyMismatch{{std::string(proto::kApartObjects), both, DigestOf(both), {}}, "one object"};
     }
   }
   places_ = &all;
@@ -34,44 +34,44 @@ std::optional<RecordDifference> RecordCheck::FirstDifference() {
     if (is_of_object) ++of_object;
     if (auto difference = Compare(record_.rows()[i], !is_of_object)) return difference;
   }
-  if (standing_ != nullptr) standing_->is_found_ = true;
+  if (validated_ != nullptr) validated_->is_found_ = true;
   return std::nullopt;
 }
 
-std::optional<RecordDifference> RecordCheck::Compare(const RecordRow& row, bool is_of_process) {
+std::optional<DependencyMismatch> DependencyCheck::Compare(const DependencyRow& row, bool is_of_process) {
   if (row.kind == "opaque" || row.kind == "custom_op") return std::nullopt;
   if (row.kind == proto::kSameObject || row.kind == proto::kApartObjects) return ComparePair(row);
   const auto place = reader_.PlaceOf(row.where);
-  if (!place) return RecordDifference{row, std::nullopt};
+  if (!place) return DependencyMismatch{row, std::nullopt};
   const Seen seen = Look(place->holder.get(), place->step.reading, place->step.key.get());
   if (const auto other = places_->Add(seen.object.get(), row.where))
-    return RecordDifference{row, "the same object as " + std::string(*other)};
-  if (standing_ != nullptr && is_of_process && standing_->places_.Add(seen.object.get(), row.where))
-    standing_->is_alone_ = false;
+    return DependencyMismatch{row, "the same object as " + std::string(*other)};
+  if (validated_ != nullptr && is_of_process && validated_->places_.Add(seen.object.get(), row.where))
+    validated_->is_alone_ = false;
   if (row.kind == "fetched") {
-    if (DigestIfFetched(seen.object.get()) != row.digest) return RecordDifference{row, WordsOf(seen)};
+    if (DigestIfFetched(seen.object.get()) != row.digest) return DependencyMismatch{row, WordsOf(seen)};
     Note(*place, {PythonRef::Borrow(AnyLike(seen.object.get())), std::nullopt}, is_of_process);
     return std::nullopt;
   }
   // A module that an import found and that is not loaded here yet, it will load.
   const bool is_to_come = seen.is_absent() && row.kind == "import";
-  if (!is_to_come && DigestOfSeen(seen) != row.digest) return RecordDifference{row, WordsOf(seen)};
+  if (!is_to_come && DigestOfSeen(seen) != row.digest) return DependencyMismatch{row, WordsOf(seen)};
   Note(*place, seen, is_of_process);
   return std::nullopt;
 }
 
-std::optional<RecordDifference> RecordCheck::ComparePair(const RecordRow& row) {
+std::optional<DependencyMismatch> DependencyCheck::ComparePair(const DependencyRow& row) {
   const auto pair = proto::ParsePlacePair(row.where);
-  if (!pair) return RecordDifference{row, std::nullopt};
+  if (!pair) return DependencyMismatch{row, std::nullopt};
   const PythonRef one = reader_.Resolve(pair->first), other = reader_.Resolve(pair->second);
   const bool is_same = one && one.get() == other.get();
   if (is_same == (row.kind == proto::kSameObject)) return std::nullopt;
-  return RecordDifference{row, is_same ? "one object" : "two objects"};
+  return DependencyMismatch{row, is_same ? "one object" : "two objects"};
 }
 
-void RecordCheck::Note(const PathReader::Place& place, const Seen& seen, bool is_of_process) {
-  Watch* const watch = is_of_process && standing_ != nullptr ? &standing_->watch_ : watch_;
-  if (watch != nullptr) watch->Add(place.holder.get(), place.step.reading, place.step.key.get(), seen);
+void DependencyCheck::Note(const PathReader::Place& place, const Seen& seen, bool is_of_process) {
+  StateGuards* const state_guards = is_of_process && validated_ != nullptr ? &validated_->state_guards_ : state_guards_;
+  if (state_guards != nullptr) state_guards->Add(place.holder.get(), place.step.reading, place.step.key.get(), seen);
 }
 
 }  // namespace ingot::client

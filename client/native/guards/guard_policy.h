@@ -9,7 +9,7 @@
 namespace ingot::client {
 
 /// On which calls a bound variant's *other* guards are asked: what is watched in this process
-/// (watch.h), plain state of object arguments, and value guards of the plan. What keeps memory safe
+/// (state_guards.h), plain state of object arguments, and value guards of the plan. What keeps memory safe
 /// (rank, sizes, strides, type, device, shared memory, sizes that depend on data) is asked on every
 /// call, whatever the policy, and so is what selects the variant (structure, Python scalars, objects,
 /// proven sizes). Needs the GIL.

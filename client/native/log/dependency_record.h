@@ -16,35 +16,35 @@
 namespace ingot::client {
 
 /// One place that a recording read (docs/dependencies.md): proto/service.fbs `Dependency`.
-struct RecordRow {
+struct DependencyRow {
   std::string kind;   ///< for people: attribute, global, item, class, code, closure, env, ...
   std::string where;  ///< the path of the place
   Digest digest;
   std::string text;  ///< the value and the line that read it
-  auto operator<=>(const RecordRow&) const = default;
+  auto operator<=>(const DependencyRow&) const = default;
 };
 
 /// What a place holds, for people; empty where that says nothing.
 std::string WordsOf(const Seen& seen);
 
 /// Everything outside its inputs that a recording depended on; sorted by `where`, immutable.
-class Record {
+class DependencyRecord {
  public:
-  explicit Record(std::vector<RecordRow> rows);
+  explicit DependencyRecord(std::vector<DependencyRow> rows);
   /// What a settled log has read, without the places that no text can name.
-  static Record Of(const ObservedLog& log);
+  static DependencyRecord Of(const ObservedLog& log);
   /// The rows of places that both have read, and at which this one found something else.
-  std::vector<const RecordRow*> ChangedSince(const Record& before) const;
+  std::vector<const DependencyRow*> ChangedSince(const DependencyRecord& before) const;
   /// Whether a path begins with an object of one call.
   static bool IsOfObject(std::string_view path);
 
-  const std::vector<RecordRow>& rows() const { return rows_; }
+  const std::vector<DependencyRow>& rows() const { return rows_; }
   /// The numbers of rows that speak of the objects of one call. All others speak of the process.
   const std::vector<size_t>& of_objects() const { return of_objects_; }
   const Digest& digest() const { return digest_; }
 
  private:
-  std::vector<RecordRow> rows_;
+  std::vector<DependencyRow> rows_;
   std::vector<size_t> of_objects_;
   Digest digest_;
 };

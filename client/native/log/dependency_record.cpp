@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/native/log/record.h"
+#include "client/native/log/dependency_record.h"
 
 #include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -33,7 +33,7 @@ std::string KindOf(const ObservedLog& log, const ObservedLog::Read& read, std::s
   return "part";
 }
 
-auto PlaceOf(const RecordRow& row) { return std::tie(row.where, row.kind); }
+auto PlaceOf(const DependencyRow& row) { return std::tie(row.where, row.kind); }
 
 }  // namespace
 
@@ -43,12 +43,12 @@ std::string WordsOf(const Seen& seen) {
   return PyCode_Check(seen.object.get()) ? std::string() : ShortText(seen.object.get());
 }
 
-bool Record::IsOfObject(std::string_view path) { return path.starts_with(kObject); }
+bool DependencyRecord::IsOfObject(std::string_view path) { return path.starts_with(kObject); }
 
-Record::Record(std::vector<RecordRow> rows) : rows_(std::move(rows)) {
+DependencyRecord::DependencyRecord(std::vector<DependencyRow> rows) : rows_(std::move(rows)) {
   if (!std::ranges::is_sorted(rows_, {}, PlaceOf)) std::ranges::sort(rows_, {}, PlaceOf);
   // Of one place with two contents both stay: such a record holds nowhere, and no recording makes it.
-  const auto same = [](const RecordRow& a, const RecordRow& b) {
+  const auto same = [](const DependencyRow& a, const DependencyRow& b) {
     return PlaceOf(a) == PlaceOf(b) && a.digest == b.digest;
   };
   rows_.erase(std::unique(rows_.begin(), rows_.end(), same), rows_.end());
@@ -58,7 +58,7 @@ Record::Record(std::vector<RecordRow> rows) : rows_(std::move(rows)) {
     if (IsOfObject(where) || (pair && IsOfObject(pair->second))) of_objects_.push_back(i);
   }
   Hasher hasher;
-  for (const RecordRow& row : rows_) {
+  for (const DependencyRow& row : rows_) {
     hasher.AddField(row.kind);
     hasher.AddField(row.where);
     hasher.Add(row.digest.low);
@@ -67,11 +67,11 @@ Record::Record(std::vector<RecordRow> rows) : rows_(std::move(rows)) {
   digest_ = hasher.Finish();
 }
 
-std::vector<const RecordRow*> Record::ChangedSince(const Record& before) const {
-  std::vector<const RecordRow*> changed;
+std::vector<const DependencyRow*> DependencyRecord::ChangedSince(const DependencyRecord& before) const {
+  std::vector<const DependencyRow*> changed;
   auto old = before.rows_.begin();
-  for (const RecordRow& row : rows_) {
-    const auto precedes = [&row](const RecordRow& other) { return PlaceOf(other) < PlaceOf(row); };
+  for (const DependencyRow& row : rows_) {
+    const auto precedes = [&row](const DependencyRow& other) { return PlaceOf(other) < PlaceOf(row); };
     while (old != before.rows_.end() && precedes(*old)) ++old;
     const bool is_known = old != before.rows_.end() && PlaceOf(*old) == PlaceOf(row);
     if (is_known && old->digest != row.digest) changed.push_back(&row);
@@ -79,8 +79,8 @@ std::vector<const RecordRow*> Record::ChangedSince(const Record& before) const {
   return changed;
 }
 
-Record Record::Of(const ObservedLog& log) {
-  std::vector<RecordRow> rows;
+DependencyRecord DependencyRecord::Of(const ObservedLog& log) {
+  std::vector<DependencyRow> rows;
   rows.reserve(log.reads().size());
   for (size_t i = 0; i < log.reads().size(); ++i) {
     const ObservedLog::Read& read = log.reads()[i];
@@ -114,7 +114,7 @@ Record Record::Of(const ObservedLog& log) {
     std::string where = log.PathOf(one.table);
     if (AppendStep(where, Reading::kItem, one.name.get())) rows.push_back({"import", std::move(where), one.module, {}});
   }
-  return Record(std::move(rows));
+  return DependencyRecord(std::move(rows));
 }
 
 // -- paths
@@ -123,7 +123,7 @@ Record Record::Of(const ObservedLog& log) {
 PythonRef PathReader::Root(std::string_view path, size_t& at) const {
   const size_t sigil = std::min(path.find_first_of("[~$%!@#("), path.size());
   const size_t colon = path.substr(0, sigil).find(':');
-  if (colon != path.npos && !Record::IsOfObject(path)) {
+  if (colon != path.npos && !DependencyRecord::IsOfObject(path)) {
     at = colon + 1;
     const PythonRef name(PyUnicode_FromStringAndSize(path.data(), static_cast<Py_ssize_t>(colon)));
     PyObject* module = name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr;
@@ -185,7 +185,7 @@ std::optional<PathReader::Place> PathReader::PlaceOf(std::string_view path) {
 PythonRef PathReader::Resolve(std::string_view path) {
   size_t at = 0;
   if (path.find_first_of(kSigils) == path.npos &&
-      !(path.find(':') != path.npos && !path.ends_with(':') && !Record::IsOfObject(path))) {
+      !(path.find(':') != path.npos && !path.ends_with(':') && !DependencyRecord::IsOfObject(path))) {
     return Root(path, at);
   }
   const auto place = PlaceOf(path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/native/watch/guard_policy.h"
+#include "client/native/guards/guard_policy.h"
 
 #include <charconv>
 #include <string>

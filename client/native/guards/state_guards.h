@@ -19,11 +19,11 @@ struct PartField;
 /// by identity. A place that holds another object now still holds when that is an equal number or
 /// text. Asking costs about a nanosecond for each object, dict and class that nobody has touched.
 /// Needs the GIL throughout.
-class Watch {
+class StateGuards {
  public:
-  Watch() = default;
-  Watch(Watch&&) = delete;
-  Watch& operator=(Watch&&) = delete;
+  StateGuards() = default;
+  StateGuards(StateGuards&&) = delete;
+  StateGuards& operator=(StateGuards&&) = delete;
 
   /// `seen` is what the place holds now.
   void Add(PyObject* holder, Reading reading, PyObject* key, const Seen& seen);
@@ -42,7 +42,7 @@ class Watch {
     mutable PythonRef expected;  ///< null: nothing is there
   };
   /// What is right of a dict. `content` is of an object that is its dict and nothing else.
-  struct DictWatch {
+  struct DictGuard {
     PyObject* dict;
     Py_ssize_t size = -1;  ///< -1: may gain and lose keys
     std::optional<Digest> keys;
@@ -51,7 +51,7 @@ class Watch {
     std::optional<Digest> content;
   };
   /// Slots are what the classes of the type have under names.
-  struct TypeWatch {
+  struct TypeGuard {
     std::vector<Slot> slots;
     std::vector<std::pair<PyObject*, Digest>> contents;
   };
@@ -60,13 +60,13 @@ class Watch {
     mutable unsigned int then = 0;
   };
   /// An object must stay of its class and keep its dict.
-  struct OwnerWatch {
+  struct OwnerGuard {
     PyObject* object;
     PyTypeObject* type;
     PyObject* const* place;  ///< where the object, while of this class, keeps its dict; or null
     PyObject* dict;
   };
-  struct FunctionWatch {
+  struct FunctionGuard {
     PyFunctionObject* function;
     PyObject *code, *defaults, *keyword_defaults;
   };
@@ -74,45 +74,45 @@ class Watch {
     Py_ssize_t at;
     mutable PythonRef expected;
   };
-  struct ListWatch {
+  struct ListGuard {
     PyObject* list;
     Py_ssize_t size = -1;  ///< -1: may grow and shrink
     std::vector<Item> items;
   };
-  struct CellWatch {
+  struct CellGuard {
     PyObject* cell;
     mutable PythonRef expected;
   };
   /// A member of `__slots__`, or what a part of a program keeps in itself.
-  struct MemberWatch {
+  struct MemberGuard {
     PyObject* const* member;
     mutable PythonRef expected;  ///< null: not set
   };
   /// A set whose members are the same objects is the same set where they cannot change.
-  struct SetWatch {
+  struct SetGuard {
     PyObject* set;
     std::vector<PyObject*> table;
     PyObject* field;  ///< "content" or "order"
     Digest content;
   };
   /// The classes that are registered with an abstract one.
-  struct RegistryWatch {
+  struct RegistryGuard {
     PyObject* type;
     Digest content;
     mutable uint64_t then;
   };
   /// A tensor that is no weight: assigning its data gives it other sizes.
-  struct TensorWatch {
+  struct TensorGuard {
     PyObject* tensor;
     Digest metadata;
   };
   /// Asked again at every call.
-  struct AnswerWatch {
+  struct AnswerGuard {
     PyObject *callable, *arguments;
     mutable PythonRef expected;
   };
   /// Read again at every call.
-  struct OtherWatch {
+  struct OtherGuard {
     PyObject* holder;
     Reading reading;
     PyObject* key;
@@ -123,9 +123,9 @@ class Watch {
   void Hold(PyObject* object) {
     if (object != nullptr && !borrowed_.contains(object)) held_.push_back(PythonRef::Borrow(object));
   }
-  DictWatch& OfDict(PyObject* dict);
-  TypeWatch& OfType(PyTypeObject* type);
-  ListWatch& OfList(PyObject* list);
+  DictGuard& OfDict(PyObject* dict);
+  TypeGuard& OfType(PyTypeObject* type);
+  ListGuard& OfList(PyObject* list);
   void AddOwner(PyObject* object);
   void AddFunction(PyObject* function);
   void AddTensor(PyObject* tensor);
@@ -136,32 +136,32 @@ class Watch {
   void AddPart(PyObject* part, const PartField& row, PyObject* key, const Seen& seen);
   void AddOther(PyObject* holder, Reading reading, PyObject* key, const Seen& seen);
   bool DictsHold() const;
-  static bool IsCurrent(const DictWatch& watch);
-  static bool IsCurrent(const TypeWatch& watch, PyTypeObject* type);
-  static bool IsCurrent(const ListWatch& watch);
-  static bool IsCurrent(const SetWatch& watch);
-  static bool IsCurrent(const RegistryWatch& watch);
-  static bool IsCurrent(const AnswerWatch& watch);
-  static bool IsCurrent(const OtherWatch& watch);
+  static bool IsCurrent(const DictGuard& guard);
+  static bool IsCurrent(const TypeGuard& guard, PyTypeObject* type);
+  static bool IsCurrent(const ListGuard& guard);
+  static bool IsCurrent(const SetGuard& guard);
+  static bool IsCurrent(const RegistryGuard& guard);
+  static bool IsCurrent(const AnswerGuard& guard);
+  static bool IsCurrent(const OtherGuard& guard);
 
   mutable uint64_t writes_then_ = 0;  ///< DictMark::Writes() when every dict was right
   /// Set when the dict of the same number was right; apart from it, since all of them are walked at
   /// every call.
   mutable std::vector<DictMark> dict_marks_;
-  std::vector<DictWatch> dicts_;
+  std::vector<DictGuard> dicts_;
   std::vector<size_t> uncounted_;  ///< dicts whose mark is not counted
   std::vector<TypeState> type_states_;
-  std::vector<TypeWatch> types_;
-  std::vector<OwnerWatch> owners_;
-  std::vector<FunctionWatch> functions_;
-  std::vector<ListWatch> lists_;
-  std::vector<CellWatch> cells_;
-  std::vector<MemberWatch> members_;
-  std::vector<SetWatch> sets_;
-  std::vector<RegistryWatch> registries_;
-  std::vector<TensorWatch> tensors_;
-  std::vector<AnswerWatch> answers_;
-  std::vector<OtherWatch> others_;
+  std::vector<TypeGuard> types_;
+  std::vector<OwnerGuard> owners_;
+  std::vector<FunctionGuard> functions_;
+  std::vector<ListGuard> lists_;
+  std::vector<CellGuard> cells_;
+  std::vector<MemberGuard> members_;
+  std::vector<SetGuard> sets_;
+  std::vector<RegistryGuard> registries_;
+  std::vector<TensorGuard> tensors_;
+  std::vector<AnswerGuard> answers_;
+  std::vector<OtherGuard> others_;
   boost::unordered_flat_map<PyObject*, size_t> numbers_;  ///< of dicts, types and lists
   boost::unordered_flat_set<PyObject*> met_;              ///< functions and tensors
   boost::unordered_flat_set<PyObject*> owned_;            ///< of owners_
