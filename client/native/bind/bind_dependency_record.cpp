@@ -107,7 +107,7 @@ void BindRecord(py::module_& m) {
   m.def(
       "item_path",
       [](std::string path, py::handle key) -> py::object {
-        return AppendStep(path, Reading::kItem, key.ptr()) ? py::object(py::str(path)) : py::none();
+        return AppendStep(path, AccessKind::kItem, key.ptr()) ? py::object(py::str(path)) : py::none();
       },
       "The path of what a dict has under a key; None for a key that has no name.");
 }

@@ -9,7 +9,7 @@
 #include "client/native/places/code_digest.h"
 #include "client/native/places/dataclass_fields.h"
 #include "client/native/places/live_groups.h"
-#include "client/native/places/reading.h"
+#include "client/native/places/place_access.h"
 #include "client/native/places/tensor_facts.h"
 #include "client/native/places/value_digest.h"
 #include "client/native/site/arguments.h"

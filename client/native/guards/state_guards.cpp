@@ -118,7 +118,7 @@ void StateGuards::AddTensor(PyObject* tensor) {
   tensors_.push_back({tensor, MetadataOf(tensor)});
 }
 
-void StateGuards::AddCell(PyObject* function, PyObject* name, const Seen& seen) {
+void StateGuards::AddCell(PyObject* function, PyObject* name, const PlaceValue& seen) {
   PyObject* cell = CellNamed(function, name);
   if (cell == nullptr) return;
   Hold(cell);
@@ -126,7 +126,7 @@ void StateGuards::AddCell(PyObject* function, PyObject* name, const Seen& seen) 
 }
 
 /// False where the member is no object that lies in its holder.
-bool StateGuards::AddMember(PyObject* holder, PyObject* name, const Seen& seen) {
+bool StateGuards::AddMember(PyObject* holder, PyObject* name, const PlaceValue& seen) {
   PyObject* found = LookUpInClass(Py_TYPE(holder), name);
   if (found == nullptr || !PyObject_TypeCheck(found, &PyMemberDescr_Type)) return false;
   const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(found)->d_member;
@@ -166,22 +166,22 @@ bool StateGuards::AddContent(PyObject* holder, PyObject* field, const Digest& co
 }
 
 /// What a part of a program is put together from.
-void StateGuards::AddPart(PyObject* part, const PartField& row, PyObject* key, const Seen& seen) {
+void StateGuards::AddPart(PyObject* part, const PartField& row, PyObject* key, const PlaceValue& seen) {
   Hold(part);
   if (row.stays) return;
   PyObject* const* slot = SlotOf(part, row);
-  if (slot == nullptr || row.is_content) return AddOther(part, Reading::kField, key, seen);
+  if (slot == nullptr || row.is_content) return AddOther(part, AccessKind::kField, key, seen);
   members_.push_back({slot, PythonRef::Borrow(*slot)});
 }
 
-void StateGuards::AddOther(PyObject* holder, Reading reading, PyObject* key, const Seen& seen) {
+void StateGuards::AddOther(PyObject* holder, AccessKind access, PyObject* key, const PlaceValue& seen) {
   Hold(holder);
   Hold(key);
   Hold(seen.object.get());
-  others_.push_back({holder, reading, key, seen.object.get(), seen.content});
+  others_.push_back({holder, access, key, seen.object.get(), seen.content});
 }
 
-void StateGuards::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
+void StateGuards::AddField(PyObject* holder, PyObject* key, const PlaceValue& seen) {
   const std::string_view name = ViewOf(key);
   if (name == "code" || name == "defaults" || name == "kwdefaults") {
     if (PyFunction_Check(holder)) AddFunction(holder);
@@ -211,14 +211,14 @@ void StateGuards::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
   } else if (PyTuple_Check(holder)) {  // It stays what it is.
     Hold(holder);
   } else {
-    AddOther(holder, Reading::kField, key, seen);
+    AddOther(holder, AccessKind::kField, key, seen);
   }
 }
 
-void StateGuards::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& seen) {
+void StateGuards::Add(PyObject* holder, AccessKind access, PyObject* key, const PlaceValue& seen) {
   if (seen.object && IsTensor(seen.object.get())) AddTensor(seen.object.get());
-  switch (reading) {
-    case Reading::kAttribute: {
+  switch (access) {
+    case AccessKind::kAttribute: {
       AddOwner(holder);
       PyObject* dict = OwnDict(holder);
       if (dict == nullptr) return;
@@ -226,7 +226,7 @@ void StateGuards::Add(PyObject* holder, Reading reading, PyObject* key, const Se
       OfDict(dict).slots.push_back({key, PythonRef::Borrow(seen.object.get())});
       return;
     }
-    case Reading::kItem:
+    case AccessKind::kItem:
       if (PyDict_Check(holder)) {
         Hold(key);
         OfDict(holder).slots.push_back({key, PythonRef::Borrow(seen.object.get())});
@@ -234,24 +234,24 @@ void StateGuards::Add(PyObject* holder, Reading reading, PyObject* key, const Se
         OfList(holder).items.push_back({PyLong_AsSsize_t(key), PythonRef::Borrow(seen.object.get())});
         DropError();
       } else if (!PyTuple_Check(holder)) {
-        AddOther(holder, reading, key, seen);
+        AddOther(holder, access, key, seen);
       }
       return;
-    case Reading::kSlot:
+    case AccessKind::kSlot:
       AddOwner(holder);
-      if (!AddMember(holder, key, seen)) AddOther(holder, reading, key, seen);
+      if (!AddMember(holder, key, seen)) AddOther(holder, access, key, seen);
       return;
-    case Reading::kClass:
+    case AccessKind::kClass:
       Hold(key);
       OfType(reinterpret_cast<PyTypeObject*>(holder)).slots.push_back({key, PythonRef::Borrow(seen.object.get())});
       return;
-    case Reading::kCell: return AddCell(holder, key, seen);
-    case Reading::kField: return AddField(holder, key, seen);
-    case Reading::kKeyAt:  // The keys as a whole say of one without a name what it is, and not which.
-    case Reading::kValueAt: return AddOther(holder, reading, key, seen);
-    case Reading::kAnswer:
+    case AccessKind::kCell: return AddCell(holder, key, seen);
+    case AccessKind::kField: return AddField(holder, key, seen);
+    case AccessKind::kKeyAt:  // The keys as a whole say of one without a name what it is, and not which.
+    case AccessKind::kValueAt: return AddOther(holder, access, key, seen);
+    case AccessKind::kAnswer:
       if (!seen.object && FailsForGood(holder)) return;
-      if (!seen.object) return AddOther(holder, reading, key, seen);
+      if (!seen.object) return AddOther(holder, access, key, seen);
       Hold(holder);
       Hold(key);
       answers_.push_back({holder, key, PythonRef::Borrow(seen.object.get())});
@@ -266,8 +266,8 @@ bool StateGuards::IsCurrent(const DictGuard& guard) {
   }
   static PyObject* const keys = PyUnicode_InternFromString("keys");
   static PyObject* const content = PyUnicode_InternFromString("content");
-  return (!guard.keys || Look(guard.dict, Reading::kField, keys).content == guard.keys) &&
-         (!guard.content || Look(guard.owner, Reading::kField, content).content == guard.content);
+  return (!guard.keys || LoadPlace(guard.dict, AccessKind::kField, keys).content == guard.keys) &&
+         (!guard.content || LoadPlace(guard.owner, AccessKind::kField, content).content == guard.content);
 }
 
 bool StateGuards::DictsHold() const {
@@ -289,7 +289,7 @@ bool StateGuards::IsCurrent(const TypeGuard& guard, PyTypeObject* type) {
     if (!IsExpected(LookUpInClass(type, slot.key), slot.expected)) return false;
   }
   return std::ranges::all_of(guard.contents, [&](const auto& one) {
-    return Look(reinterpret_cast<PyObject*>(type), Reading::kField, one.first).content == one.second;
+    return LoadPlace(reinterpret_cast<PyObject*>(type), AccessKind::kField, one.first).content == one.second;
   });
 }
 
@@ -303,24 +303,24 @@ bool StateGuards::IsCurrent(const ListGuard& guard) {
 
 bool StateGuards::IsCurrent(const SetGuard& guard) {
   return std::ranges::equal(TableOf(guard.set), guard.table) ||
-         Look(guard.set, Reading::kField, guard.field).content == guard.content;
+         LoadPlace(guard.set, AccessKind::kField, guard.field).content == guard.content;
 }
 
 bool StateGuards::IsCurrent(const RegistryGuard& guard) {
   static PyObject* const registry = PyUnicode_InternFromString("registry");
   const uint64_t now = RegistrationsNow();
   if (now == guard.then) return true;
-  if (Look(guard.type, Reading::kField, registry).content != guard.content) return false;
+  if (LoadPlace(guard.type, AccessKind::kField, registry).content != guard.content) return false;
   guard.then = now;
   return true;
 }
 
 bool StateGuards::IsCurrent(const AnswerGuard& guard) {
-  return IsExpected(Look(guard.callable, Reading::kAnswer, guard.arguments).object.get(), guard.expected);
+  return IsExpected(LoadPlace(guard.callable, AccessKind::kAnswer, guard.arguments).object.get(), guard.expected);
 }
 
 bool StateGuards::IsCurrent(const OtherGuard& guard) {
-  const Seen seen = Look(guard.holder, guard.reading, guard.key);
+  const PlaceValue seen = LoadPlace(guard.holder, guard.access, guard.key);
   if (guard.content) return seen.content == guard.content;
   PythonRef expected = PythonRef::Borrow(guard.object);
   return IsExpected(seen.object.get(), expected);

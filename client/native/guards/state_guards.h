@@ -9,7 +9,7 @@
 
 #include "client/native/cpython/dict_mark.h"
 #include "client/native/cpython/python_ref.h"
-#include "client/native/places/reading.h"
+#include "client/native/places/place_access.h"
 
 namespace ingot::client {
 
@@ -26,7 +26,7 @@ class StateGuards {
   StateGuards& operator=(StateGuards&&) = delete;
 
   /// `seen` is what the place holds now.
-  void Add(PyObject* holder, Reading reading, PyObject* key, const Seen& seen);
+  void Add(PyObject* holder, AccessKind access, PyObject* key, const PlaceValue& seen);
   /// A tensor whose metadata somebody else checks at every call.
   void Leave(PyObject* tensor) { left_.insert(tensor); }
   /// An object that lives only as long as its owner wants: it is asked after while it lives, and
@@ -114,7 +114,7 @@ class StateGuards {
   /// Read again at every call.
   struct OtherGuard {
     PyObject* holder;
-    Reading reading;
+    AccessKind access;
     PyObject* key;
     PyObject* object;
     std::optional<Digest> content;
@@ -129,12 +129,12 @@ class StateGuards {
   void AddOwner(PyObject* object);
   void AddFunction(PyObject* function);
   void AddTensor(PyObject* tensor);
-  void AddField(PyObject* holder, PyObject* key, const Seen& seen);
-  void AddCell(PyObject* function, PyObject* name, const Seen& seen);
-  bool AddMember(PyObject* holder, PyObject* name, const Seen& seen);
+  void AddField(PyObject* holder, PyObject* key, const PlaceValue& seen);
+  void AddCell(PyObject* function, PyObject* name, const PlaceValue& seen);
+  bool AddMember(PyObject* holder, PyObject* name, const PlaceValue& seen);
   bool AddContent(PyObject* holder, PyObject* field, const Digest& content);
-  void AddPart(PyObject* part, const PartField& row, PyObject* key, const Seen& seen);
-  void AddOther(PyObject* holder, Reading reading, PyObject* key, const Seen& seen);
+  void AddPart(PyObject* part, const PartField& row, PyObject* key, const PlaceValue& seen);
+  void AddOther(PyObject* holder, AccessKind access, PyObject* key, const PlaceValue& seen);
   bool DictsHold() const;
   static bool IsCurrent(const DictGuard& guard);
   static bool IsCurrent(const TypeGuard& guard, PyTypeObject* type);

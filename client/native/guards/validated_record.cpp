@@ -43,7 +43,7 @@ std::optional<DependencyMismatch> DependencyCheck::Compare(const DependencyRow& 
   if (row.kind == proto::kSameObject || row.kind == proto::kApartObjects) return ComparePair(row);
   const auto place = reader_.PlaceOf(row.where);
   if (!place) return DependencyMismatch{row, std::nullopt};
-  const Seen seen = Look(place->holder.get(), place->step.reading, place->step.key.get());
+  const PlaceValue seen = LoadPlace(place->holder.get(), place->step.access, place->step.key.get());
   if (const auto other = places_->Add(seen.object.get(), row.where))
     return DependencyMismatch{row, "the same object as " + std::string(*other)};
   if (validated_ != nullptr && is_of_process && validated_->places_.Add(seen.object.get(), row.where))
@@ -55,7 +55,7 @@ std::optional<DependencyMismatch> DependencyCheck::Compare(const DependencyRow& 
   }
   // A module that an import found and that is not loaded here yet, it will load.
   const bool is_to_come = seen.is_absent() && row.kind == "import";
-  if (!is_to_come && DigestOfSeen(seen) != row.digest) return DependencyMismatch{row, WordsOf(seen)};
+  if (!is_to_come && DigestOfPlaceValue(seen) != row.digest) return DependencyMismatch{row, WordsOf(seen)};
   Note(*place, seen, is_of_process);
   return std::nullopt;
 }
@@ -69,9 +69,9 @@ std::optional<DependencyMismatch> DependencyCheck::ComparePair(const DependencyR
   return DependencyMismatch{row, is_same ? "one object" : "two objects"};
 }
 
-void DependencyCheck::Note(const PathReader::Place& place, const Seen& seen, bool is_of_process) {
+void DependencyCheck::Note(const PathReader::Place& place, const PlaceValue& seen, bool is_of_process) {
   StateGuards* const state_guards = is_of_process && validated_ != nullptr ? &validated_->state_guards_ : state_guards_;
-  if (state_guards != nullptr) state_guards->Add(place.holder.get(), place.step.reading, place.step.key.get(), seen);
+  if (state_guards != nullptr) state_guards->Add(place.holder.get(), place.step.access, place.step.key.get(), seen);
 }
 
 }  // namespace ingot::client

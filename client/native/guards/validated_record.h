@@ -65,7 +65,7 @@ class DependencyCheck {
  private:
   std::optional<DependencyMismatch> Compare(const DependencyRow& row, bool is_of_process);
   std::optional<DependencyMismatch> ComparePair(const DependencyRow& row);
-  void Note(const PathReader::Place& place, const Seen& seen, bool is_of_process);
+  void Note(const PathReader::Place& place, const PlaceValue& seen, bool is_of_process);
 
   const DependencyRecord& record_;
   PathReader& reader_;

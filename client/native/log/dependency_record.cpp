@@ -18,16 +18,16 @@ namespace {
 constexpr std::string_view kObject = "object:";
 
 std::string KindOf(const ObservedLog& log, const ObservedLog::Read& read, std::string_view where) {
-  switch (read.reading) {
-    case Reading::kClass: return "class";
-    case Reading::kCell: return "closure";
-    case Reading::kKeyAt:
-    case Reading::kValueAt: return "item";
-    case Reading::kAnswer: return "answer";
-    case Reading::kItem: return where.starts_with("os:environ") ? "env" : "item";
-    case Reading::kSlot: return "attribute";
-    case Reading::kField: return ViewOf(read.key.get()) == "code" ? "code" : "part";
-    case Reading::kAttribute:
+  switch (read.access) {
+    case AccessKind::kClass: return "class";
+    case AccessKind::kCell: return "closure";
+    case AccessKind::kKeyAt:
+    case AccessKind::kValueAt: return "item";
+    case AccessKind::kAnswer: return "answer";
+    case AccessKind::kItem: return where.starts_with("os:environ") ? "env" : "item";
+    case AccessKind::kSlot: return "attribute";
+    case AccessKind::kField: return ViewOf(read.key.get()) == "code" ? "code" : "part";
+    case AccessKind::kAttribute:
       return PyModule_Check(log.At(read.holder)) ? "global" : PyType_Check(log.At(read.holder)) ? "class" : "attribute";
   }
   return "part";
@@ -37,7 +37,7 @@ auto PlaceOf(const DependencyRow& row) { return std::tie(row.where, row.kind); }
 
 }  // namespace
 
-std::string WordsOf(const Seen& seen) {
+std::string WordsOf(const PlaceValue& seen) {
   if (seen.content) return {};
   if (!seen.object) return "absent";
   return PyCode_Check(seen.object.get()) ? std::string() : ShortText(seen.object.get());
@@ -85,7 +85,7 @@ DependencyRecord DependencyRecord::Of(const ObservedLog& log) {
   for (size_t i = 0; i < log.reads().size(); ++i) {
     const ObservedLog::Read& read = log.reads()[i];
     std::string where = log.PathOf(read.holder);
-    if (where.empty() || !AppendStep(where, read.reading, read.key.get())) continue;
+    if (where.empty() || !AppendStep(where, read.access, read.key.get())) continue;
     // Which places lead to one object, no row of what they hold says, nor of what holds them.
     if (PlacePartition::HasIdentity(read.seen.object.get())) {
       const auto number = log.Find(read.seen.object.get());
@@ -112,7 +112,8 @@ DependencyRecord DependencyRecord::Of(const ObservedLog& log) {
   }
   for (const ObservedLog::Import& one : log.imports()) {
     std::string where = log.PathOf(one.table);
-    if (AppendStep(where, Reading::kItem, one.name.get())) rows.push_back({"import", std::move(where), one.module, {}});
+    if (AppendStep(where, AccessKind::kItem, one.name.get()))
+      rows.push_back({"import", std::move(where), one.module, {}});
   }
   return DependencyRecord(std::move(rows));
 }
@@ -152,7 +153,7 @@ Result<Step> PathReader::StepAt(std::string_view path, size_t& at) {
   if (name == nullptr) return Error(Code::kCorrupt, "path '" + std::string(path) + "' is no text");
   PyUnicode_InternInPlace(&name);
   at = end;
-  return Step{Reading::kAttribute, PythonRef(name)};
+  return Step{AccessKind::kAttribute, PythonRef(name)};
 }
 
 std::optional<PathReader::Place> PathReader::PlaceOf(std::string_view path) {
@@ -176,7 +177,7 @@ std::optional<PathReader::Place> PathReader::PlaceOf(std::string_view path) {
     if (!parsed) return std::nullopt;
     Step step = std::move(parsed).value();
     if (at >= path.size()) return Place{PythonRef::Borrow(met_.back().object.get()), std::move(step)};
-    Seen seen = Look(met_.back().object.get(), step.reading, step.key.get());
+    PlaceValue seen = LoadPlace(met_.back().object.get(), step.access, step.key.get());
     if (!seen.object) return std::nullopt;
     met_.push_back({at, std::move(seen.object)});
   }
@@ -190,7 +191,7 @@ PythonRef PathReader::Resolve(std::string_view path) {
   }
   const auto place = PlaceOf(path);
   if (!place) return PythonRef();
-  return std::move(Look(place->holder.get(), place->step.reading, place->step.key.get()).object);
+  return std::move(LoadPlace(place->holder.get(), place->step.access, place->step.key.get()).object);
 }
 
 }  // namespace ingot::client

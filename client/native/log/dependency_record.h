@@ -25,7 +25,7 @@ struct DependencyRow {
 };
 
 /// What a place holds, for people; empty where that says nothing.
-std::string WordsOf(const Seen& seen);
+std::string WordsOf(const PlaceValue& seen);
 
 /// Everything outside its inputs that a recording depended on; sorted by `where`, immutable.
 class DependencyRecord {

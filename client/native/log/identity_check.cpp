@@ -25,7 +25,7 @@ class IdentityCheck {
       if (!PlacePartition::HasIdentity(value)) continue;
       const auto number = log_.Find(value);
       std::string where = log_.PathOf(read.holder);
-      if (!number || where.empty() || !AppendStep(where, read.reading, read.key.get())) continue;
+      if (!number || where.empty() || !AppendStep(where, read.access, read.key.get())) continue;
       Lead(log_.PathOf(*number), *number);
       Lead(std::move(where), *number);
     }

@@ -27,10 +27,10 @@ Result<ObjectPath> ObjectPath::Parse(std::string_view path, const PathReader& re
 
 PyObject* ObjectPath::Follow(const std::vector<PyObject*>& objects) const {
   if (!root_ && object_ >= objects.size()) return nullptr;
-  Seen seen{PythonRef::Borrow(root_ ? root_.get() : objects[object_]), std::nullopt};
+  PlaceValue seen{PythonRef::Borrow(root_ ? root_.get() : objects[object_]), std::nullopt};
   for (const Step& step : steps_) {
     if (!seen.object) return nullptr;
-    seen = Look(seen.object.get(), step.reading, step.key.get());
+    seen = LoadPlace(seen.object.get(), step.access, step.key.get());
   }
   return Py_XNewRef(seen.object.get());
 }

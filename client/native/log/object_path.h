@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "client/native/cpython/python_ref.h"
 #include "client/native/log/dependency_record.h"
-#include "client/native/places/reading.h"
+#include "client/native/places/place_access.h"
 
 namespace ingot::client {
 

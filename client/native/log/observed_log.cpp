@@ -125,54 +125,54 @@ const std::string& ObservedLog::PathOf(Number number) const {
   const Object& object = objects_[number];
   if (object.path.empty()) {
     std::string path = PathOf(object.parent);
-    AppendStep(path, object.reading, object.key);
+    AppendStep(path, object.access, object.key);
     object.path = std::move(path);
   }
   return object.path;
 }
 
-ObservedLog::Place ObservedLog::PlaceOf(PyObject* holder, Reading reading, PyObject* key) {
+ObservedLog::Place ObservedLog::PlaceOf(PyObject* holder, AccessKind access, PyObject* key) {
   // An attribute is the same place as the entry of the dict that `__dict__` gives.
-  if (reading != Reading::kAttribute) return {holder, key, reading};
+  if (access != AccessKind::kAttribute) return {holder, key, access};
   PyObject* dict = OwnDict(holder);
-  return {dict != nullptr ? dict : holder, key, Reading::kItem};
+  return {dict != nullptr ? dict : holder, key, AccessKind::kItem};
 }
 
 bool ObservedLog::IsWritten(const Place& place, PyObject* key) const {
   if (written_.empty()) return false;
   const auto it = written_.find(place.container);
   if (it == written_.end()) return false;
-  const PythonRef text(place.reading == Reading::kItem
+  const PythonRef text(place.access == AccessKind::kItem
                            ? PythonRef::Borrow(key)
-                           : PythonRef(PyUnicode_FromFormat("%c%S", static_cast<int>(place.reading), key)));
+                           : PythonRef(PyUnicode_FromFormat("%c%S", static_cast<int>(place.access), key)));
   const int found = text ? PySet_Contains(it->second.get(), text.get()) : -1;
   DropError();
   return found == 1;
 }
 
-void ObservedLog::NoteRead(Number holder, Reading reading, PyObject* key) {
+void ObservedLog::NoteRead(Number holder, AccessKind access, PyObject* key) {
   PyObject* object = At(holder);
-  const Place place = PlaceOf(object, reading, key);
+  const Place place = PlaceOf(object, access, key);
   if (seen_.contains(place)) return;
-  if (reading == Reading::kItem && changed_.contains(object)) return NoteWhole(holder);
+  if (access == AccessKind::kItem && changed_.contains(object)) return NoteWhole(holder);
   // By a method of the dict, as vars(object).update() does.
   auto* const dict = static_cast<PyObject*>(const_cast<void*>(place.container));
-  if (place.reading != reading && changed_.contains(dict)) return NoteWhole(*Find(dict));
+  if (place.access != access && changed_.contains(dict)) return NoteWhole(*Find(dict));
   if (IsWritten(place, key)) return;
   if (!seen_.insert(place).second) return;
   // Warnings and the recording itself put things into modules, and PyTorch into operators, which keep caches; what a
   // program does there are instructions.
-  if (place.reading != reading && objects_[holder].attributes == 0 && !PyModule_Check(object) &&
+  if (place.access != access && objects_[holder].attributes == 0 && !PyModule_Check(object) &&
       !IsOfTorchOps(Py_TYPE(object)))
     objects_[holder].attributes = MarkOf(dict);
-  Add(holder, reading, key, LookAndTell(holder, object, reading, key));
+  Add(holder, access, key, LoadAndTell(holder, object, access, key));
 }
 
 /// What a place of a holder, or of its copy from before, holds. A content that has no digest is a problem: what is
 /// compared with it would never be found again.
-Seen ObservedLog::LookAndTell(Number holder, PyObject* source, Reading reading, PyObject* key) {
+PlaceValue ObservedLog::LoadAndTell(Number holder, PyObject* source, AccessKind access, PyObject* key) {
   const uint64_t untold = UntoldDigests();
-  Seen seen = Look(source, reading, key);
+  PlaceValue seen = LoadPlace(source, access, key);
   if (untold != UntoldDigests() && problem_.empty()) {
     problem_ = PathOf(holder) + " holds objects whose content nobody can tell";
     is_untold_ = true;
@@ -181,13 +181,13 @@ Seen ObservedLog::LookAndTell(Number holder, PyObject* source, Reading reading, 
 }
 
 void ObservedLog::NoteAnswer(Number callable, PyObject* arguments, PyObject* answer) {
-  if (seen_.insert(PlaceOf(At(callable), Reading::kAnswer, arguments)).second)
-    Add(callable, Reading::kAnswer, arguments, Seen::Of(answer));
+  if (seen_.insert(PlaceOf(At(callable), AccessKind::kAnswer, arguments)).second)
+    Add(callable, AccessKind::kAnswer, arguments, PlaceValue::Of(answer));
 }
 
-void ObservedLog::NoteField(Number holder, const char* field) { NoteRead(holder, Reading::kField, Interned(field)); }
+void ObservedLog::NoteField(Number holder, const char* field) { NoteRead(holder, AccessKind::kField, Interned(field)); }
 
-void ObservedLog::Add(Number holder, Reading reading, PyObject* key, Seen seen) {
+void ObservedLog::Add(Number holder, AccessKind access, PyObject* key, PlaceValue seen) {
   if (reads_.size() >= kReadsMax) {
     if (problem_.empty()) problem_ = "more than " + std::to_string(kReadsMax) + " reads";
     return;
@@ -197,8 +197,8 @@ void ObservedLog::Add(Number holder, Reading reading, PyObject* key, Seen seen) 
     if (problem_.empty()) problem_ = "reads whose paths have more than " + std::to_string(kPathBytesMax) + " bytes";
     return;
   }
-  if (problem_.empty() && !HasName(reading, key)) problem_ = "a place in " + PathOf(holder) + " that has no name";
-  reads_.push_back({holder, reading, PythonRef::Borrow(key), std::move(seen), line_});
+  if (problem_.empty() && !HasName(access, key)) problem_ = "a place in " + PathOf(holder) + " that has no name";
+  reads_.push_back({holder, access, PythonRef::Borrow(key), std::move(seen), line_});
   Follow(holder, reads_.back());
 }
 
@@ -206,14 +206,14 @@ void ObservedLog::Follow(Number holder, const Read& read) {
   PyObject* value = read.seen.object.get();
   if (value == nullptr || IsAtom(value)) return;
   const auto [it, fresh] = numbers_.emplace(value, static_cast<Number>(objects_.size()));
-  const bool is_weak = read.reading == Reading::kField && ViewOf(read.key.get()) == "target";
+  const bool is_weak = read.access == AccessKind::kField && ViewOf(read.key.get()) == "target";
   if (!fresh) {
     if (is_weak || weak_.empty() || !weak_.contains(it->second) || LiesUnder(holder, it->second)) return;
     Object& object = objects_[it->second];
     object.path.clear();
     object.path_bytes = objects_[holder].path_bytes + StepBytes(read.key.get());
     object.parent = holder;
-    object.reading = read.reading;
+    object.access = read.access;
     object.key = read.key.get();
     weak_.erase(it->second);
     return;
@@ -235,7 +235,7 @@ void ObservedLog::Follow(Number holder, const Read& read) {
   object.is_named = !object.path.empty();
   object.path_bytes = object.is_named ? object.path.size() : objects_[holder].path_bytes + StepBytes(read.key.get());
   object.parent = holder;
-  object.reading = read.reading;
+  object.access = read.access;
   object.key = read.key.get();
 }
 
@@ -275,7 +275,7 @@ void ObservedLog::SetUnseen(Number number) {
 
 /// Does every noted write once more, to the copies from before. False where one cannot be.
 bool ObservedLog::RepeatWrites() {
-  std::map<std::pair<Number, PyObject*>, std::pair<Reading, PyObject*>> last;  // Places that are in no container.
+  std::map<std::pair<Number, PyObject*>, std::pair<AccessKind, PyObject*>> last;  // Places that are in no container.
   for (const Write& write : writes_) {
     PyObject* const holder = At(write.holder);
     PyObject* const values = write.values.get();
@@ -283,7 +283,7 @@ bool ObservedLog::RepeatWrites() {
     PyObject* const value = PyTuple_GET_SIZE(values) > 1 ? PyTuple_GET_ITEM(values, 1) : nullptr;
     const bool is_attribute = write.name.ends_with("attr");
     if (write.name.ends_with("slot") || write.name == "setcell") {
-      last[{write.holder, key}] = {write.name == "setcell" ? Reading::kCell : Reading::kSlot, value};
+      last[{write.holder, key}] = {write.name == "setcell" ? AccessKind::kCell : AccessKind::kSlot, value};
       continue;
     }
     const auto kept = copies_.find(is_attribute ? OwnDict(holder) : holder);
@@ -304,7 +304,7 @@ bool ObservedLog::RepeatWrites() {
     return false;
   }
   for (const auto& [place, end] : last) {
-    if (Look(At(place.first), end.first, place.second).object.get() != end.second) SetUnseen(place.first);
+    if (LoadPlace(At(place.first), end.first, place.second).object.get() != end.second) SetUnseen(place.first);
   }
   return true;
 }
@@ -332,7 +332,8 @@ void ObservedLog::NoteImport(Number table, PyObject* name) {
   for (const Import& known : imports_) {
     if (PyUnicode_Compare(known.name.get(), name) == 0) return;
   }
-  imports_.push_back({table, PythonRef::Borrow(name), DigestOfSeen(Look(At(table), Reading::kItem, name))});
+  imports_.push_back(
+      {table, PythonRef::Borrow(name), DigestOfPlaceValue(LoadPlace(At(table), AccessKind::kItem, name))});
 }
 
 void ObservedLog::SetFetched(const std::vector<PyObject*>& values, const std::vector<PyObject*>& given_on,
@@ -358,16 +359,16 @@ void ObservedLog::SetFetched(const std::vector<PyObject*>& values, const std::ve
     PyObject* value = read.seen.object.get();
     if (value == nullptr || !PyTuple_CheckExact(value) || AnyLike(value) == nullptr) continue;
     std::string where = PathOf(read.holder);
-    if (AppendStep(where, read.reading, read.key.get()) && moving.contains(where)) tuples.insert(value);
+    if (AppendStep(where, read.access, read.key.get()) && moving.contains(where)) tuples.insert(value);
   }
   told_apart(tuples);
   for (PyObject* value : given_on) tuples.erase(value);  // Which one it was is what a result or a place holds.
   for (const Read& read : reads_) {
-    const bool is_length = read.reading == Reading::kField && ViewOf(read.key.get()) == "len";
+    const bool is_length = read.access == AccessKind::kField && ViewOf(read.key.get()) == "len";
     if (!tuples.contains(At(read.holder)) || is_length) continue;
     // Each is fetched from where it lies in the tuple.
     const auto number = read.seen.object ? Find(read.seen.object.get()) : std::nullopt;
-    const bool is_its_own = read.reading == Reading::kItem && number && objects_[*number].parent == read.holder &&
+    const bool is_its_own = read.access == AccessKind::kItem && number && objects_[*number].parent == read.holder &&
                             !objects_[*number].is_named && fetched_.contains(read.seen.object.get());
     if (!is_its_own) tuples.erase(At(read.holder));
   }
@@ -381,20 +382,20 @@ bool ObservedLog::Settle() {
   moved_.clear();
   for (const Read& read : reads_) {
     const bool is_fetched = IsFetched(read.seen);
-    digests_.push_back(is_fetched ? *DigestIfFetched(read.seen.object.get()) : DigestOfSeen(read.seen));
-    const Seen now = Look(At(read.holder), read.reading, read.key.get());
+    digests_.push_back(is_fetched ? *DigestIfFetched(read.seen.object.get()) : DigestOfPlaceValue(read.seen));
+    const PlaceValue now = LoadPlace(At(read.holder), read.access, read.key.get());
     if (read.seen.content ? now.content == read.seen.content : now.object.get() == read.seen.object.get()) continue;
     if (is_fetched && DigestIfFetched(now.object.get()) == digests_.back()) continue;
     const bool is_value = now.object && read.seen.object && IsAtom(now.object.get());
-    if (is_value && DigestOfSeen(now) == digests_.back()) continue;
+    if (is_value && DigestOfPlaceValue(now) == digests_.back()) continue;
     holds = false;
     std::string path = PathOf(read.holder);
-    if (path.empty() || !AppendStep(path, read.reading, read.key.get())) path.clear();
+    if (path.empty() || !AppendStep(path, read.access, read.key.get())) path.clear();
     const auto was = is_fetched ? std::nullopt : std::optional(digests_.back());
     moved_.push_back({std::move(path), was, AnyLike(now.object.get()) != nullptr});
   }
   for (const Import& one : imports_) {
-    holds = holds && DigestOfSeen(Look(At(one.table), Reading::kItem, one.name.get())) == one.module;
+    holds = holds && DigestOfPlaceValue(LoadPlace(At(one.table), AccessKind::kItem, one.name.get())) == one.module;
   }
   return holds;
 }
@@ -406,7 +407,7 @@ Digest ObservedLog::Fingerprint() const {
   }
   for (size_t i = 0; i < reads_.size(); ++i) {
     const Read& read = reads_[i];
-    hasher.Add(static_cast<uint64_t>(read.holder) << 8 | static_cast<uint8_t>(read.reading));
+    hasher.Add(static_cast<uint64_t>(read.holder) << 8 | static_cast<uint8_t>(read.access));
     hasher.Add(static_cast<uint64_t>(PyObject_Hash(read.key.get())));
     const auto seen = read.seen.object ? Find(read.seen.object.get()) : std::nullopt;
     hasher.Add(seen ? *seen + uint64_t{1} : 0);
@@ -434,8 +435,8 @@ void ObservedLog::NoteLength(Number holder) {
   // Whether a write made it longer, the keys that were there before say.
   if (PyDict_Check(object)) return NoteWhole(holder);
   PyObject* const mark = Interned("len");
-  if (seen_.insert(Place{object, mark, Reading::kField}).second)
-    Add(holder, Reading::kField, mark, Look(kept->second.copy.get(), Reading::kField, mark));
+  if (seen_.insert(Place{object, mark, AccessKind::kField}).second)
+    Add(holder, AccessKind::kField, mark, LoadPlace(kept->second.copy.get(), AccessKind::kField, mark));
 }
 
 void ObservedLog::NoteWhole(Number holder) {
@@ -445,24 +446,24 @@ void ObservedLog::NoteWhole(Number holder) {
   const bool is_dict = PyDict_Check(object);
   if (PyAnySet_Check(object)) return NoteField(holder, "content");
   // The length or the keys alone may have been noted.
-  if (!seen_.insert(Place{object, Interned("whole"), Reading::kField}).second) return;
+  if (!seen_.insert(Place{object, Interned("whole"), AccessKind::kField}).second) return;
   PyObject* const mark = Interned(is_dict ? "keys" : "len");
-  if (seen_.insert(Place{object, mark, Reading::kField}).second)
-    Add(holder, Reading::kField, mark, LookAndTell(holder, source, Reading::kField, mark));
+  if (seen_.insert(Place{object, mark, AccessKind::kField}).second)
+    Add(holder, AccessKind::kField, mark, LoadAndTell(holder, source, AccessKind::kField, mark));
   if (is_dict && std::string_view(NativeBase(Py_TYPE(object))->tp_name) == "collections.defaultdict")
     NoteField(holder, "factory");
   if (is_dict) {
     Py_ssize_t at = 0, number = 0;
     PyObject *key, *value;
     while (PyDict_Next(source, &at, &key, &value)) {
-      if (seen_.insert(Place{object, key, Reading::kItem}).second) {
-        if (HasName(Reading::kItem, key)) {
-          Add(holder, Reading::kItem, key, Seen::Of(value));
+      if (seen_.insert(Place{object, key, AccessKind::kItem}).second) {
+        if (HasName(AccessKind::kItem, key)) {
+          Add(holder, AccessKind::kItem, key, PlaceValue::Of(value));
         } else {
           // A key that text cannot say: by position, which the order of the keys holds in place.
           const PythonRef position(PyLong_FromSsize_t(number));
-          Add(holder, Reading::kKeyAt, position.get(), Seen::Of(key));
-          Add(holder, Reading::kValueAt, position.get(), Seen::Of(value));
+          Add(holder, AccessKind::kKeyAt, position.get(), PlaceValue::Of(key));
+          Add(holder, AccessKind::kValueAt, position.get(), PlaceValue::Of(value));
         }
       }
       ++number;
@@ -473,9 +474,10 @@ void ObservedLog::NoteWhole(Number holder) {
   for (Py_ssize_t i = 0; i < count; ++i) {
     const PythonRef index(PyLong_FromSsize_t(i));
     // Numbers above 256 are objects of their own each time: the place is noted under the position.
-    if (!seen_.insert(Place{object, reinterpret_cast<const void*>(static_cast<uintptr_t>(i)), Reading::kItem}).second)
+    if (!seen_.insert(Place{object, reinterpret_cast<const void*>(static_cast<uintptr_t>(i)), AccessKind::kItem})
+             .second)
       continue;
-    Add(holder, Reading::kItem, index.get(), Look(source, Reading::kItem, index.get()));
+    Add(holder, AccessKind::kItem, index.get(), LoadPlace(source, AccessKind::kItem, index.get()));
   }
 }
 
@@ -546,21 +548,22 @@ void ObservedLog::CheckIsNoArgument(Number holder) {
   if (is_argument && problem_.empty()) problem_ = PathOf(holder) + ", which is an argument as well, was changed";
 }
 
-void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value) {
+void ObservedLog::NoteWrite(Number holder, AccessKind access, PyObject* key, const char* name, PyObject* value) {
   PyObject* object = At(holder);
   CheckIsNoArgument(holder);
-  CheckGoes(Look(object, reading, key).object.get());
-  const bool is_sequence = reading == Reading::kItem && !PyDict_Check(object);
+  CheckGoes(LoadPlace(object, access, key).object.get());
+  const bool is_sequence = access == AccessKind::kItem && !PyDict_Check(object);
   if (is_sequence) {
     ChangeAll(holder);
   } else {
-    const Place place = PlaceOf(object, reading, key);
-    if (place.reading == Reading::kItem) KeepBefore(holder, static_cast<PyObject*>(const_cast<void*>(place.container)));
+    const Place place = PlaceOf(object, access, key);
+    if (place.access == AccessKind::kItem)
+      KeepBefore(holder, static_cast<PyObject*>(const_cast<void*>(place.container)));
     PythonRef& keys = written_[place.container];
     if (!keys) keys = PythonRef(PySet_New(nullptr));
-    const PythonRef text(place.reading == Reading::kItem
+    const PythonRef text(place.access == AccessKind::kItem
                              ? PythonRef::Borrow(key)
-                             : PythonRef(PyUnicode_FromFormat("%c%S", static_cast<int>(place.reading), key)));
+                             : PythonRef(PyUnicode_FromFormat("%c%S", static_cast<int>(place.access), key)));
     if (!text || PySet_Add(keys.get(), text.get()) != 0) {
       DropError();
       if (problem_.empty()) problem_ = "a key of " + PathOf(holder) + " has no hash";

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "client/native/cpython/python_ref.h"
-#include "client/native/places/reading.h"
+#include "client/native/places/place_access.h"
 
 namespace ingot::client {
 
@@ -35,9 +35,9 @@ class ObservedLog {
   };
   struct Read {
     Number holder;
-    Reading reading;
+    AccessKind access;
     PythonRef key;
-    Seen seen;
+    PlaceValue seen;
     Line line;
   };
   /// A change of an outside object: `holder.name(*values)` for methods of containers, else one of
@@ -69,10 +69,10 @@ class ObservedLog {
   const std::string& PathOf(Number number) const;
 
   /// Notes what a place of an outside object holds; what is there becomes outside.
-  void NoteRead(Number holder, Reading reading, PyObject* key);
+  void NoteRead(Number holder, AccessKind access, PyObject* key);
   /// Whether the run has written there before: what lies there is its own.
-  bool IsWritten(PyObject* holder, Reading reading, PyObject* key) const {
-    return !written_.empty() && IsWritten(PlaceOf(holder, reading, key), key);
+  bool IsWritten(PyObject* holder, AccessKind access, PyObject* key) const {
+    return !written_.empty() && IsWritten(PlaceOf(holder, access, key), key);
   }
   /// What a call has given.
   void NoteAnswer(Number callable, PyObject* arguments, PyObject* answer);
@@ -85,7 +85,7 @@ class ObservedLog {
   void NoteImport(Number table, PyObject* name);
 
   /// Notes a change before it happens.
-  void NoteWrite(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value);
+  void NoteWrite(Number holder, AccessKind access, PyObject* key, const char* name, PyObject* value);
   void NoteMethod(Number holder, const char* name, PyObject* const* args, size_t count);
 
   struct Import {
@@ -114,7 +114,7 @@ class ObservedLog {
   /// themselves.
   void SetFetched(const std::vector<PyObject*>& values, const std::vector<PyObject*>& given_on,
                   const std::unordered_set<std::string>& moving);
-  bool IsFetched(const Seen& seen) const { return seen.object && fetched_.contains(seen.object.get()); }
+  bool IsFetched(const PlaceValue& seen) const { return seen.object && fetched_.contains(seen.object.get()); }
   /// It was read that a fetched tensor has no attribute of its own of some name.
   bool IsOfFetched(const Read& read) const { return fetched_.contains(At(read.holder)); }
   /// Says of every read what its place holds now that the run has ended, by digest; false when one
@@ -148,7 +148,7 @@ class ObservedLog {
   std::string ProblemOfAll() const;
 
  private:
-  static bool IsOwnAbsence(const Read& read) { return read.reading == Reading::kAttribute && read.seen.is_absent(); }
+  static bool IsOwnAbsence(const Read& read) { return read.access == AccessKind::kAttribute && read.seen.is_absent(); }
   struct Object {
     PythonRef value;
     uint64_t mark = 0;  ///< MarkOf() it when it was met
@@ -157,25 +157,25 @@ class ObservedLog {
     uint64_t path_bytes = 0;  ///< about as many as it has then
     Number parent = 0;
     bool is_named = false;  ///< by a path that is its own
-    Reading reading = Reading::kAttribute;
+    AccessKind access = AccessKind::kAttribute;
     PyObject* key = nullptr;  ///< borrowed from the read that led here
   };
   /// A place by identity; the container of an attribute is the dict it lies in.
   struct Place {
     const void* container;
     const void* key;
-    Reading reading;
+    AccessKind access;
     bool operator==(const Place&) const = default;
     friend size_t hash_value(const Place& p) {
       size_t h = reinterpret_cast<size_t>(p.container) * 0x9E3779B97F4A7C15ull;
-      h ^= (reinterpret_cast<size_t>(p.key) + static_cast<size_t>(p.reading)) * 0xC2B2AE3D27D4EB4Full;
+      h ^= (reinterpret_cast<size_t>(p.key) + static_cast<size_t>(p.access)) * 0xC2B2AE3D27D4EB4Full;
       return h ^ (h >> 29);
     }
   };
-  static Place PlaceOf(PyObject* holder, Reading reading, PyObject* key);
+  static Place PlaceOf(PyObject* holder, AccessKind access, PyObject* key);
   bool IsWritten(const Place& place, PyObject* key) const;
-  void Add(Number holder, Reading reading, PyObject* key, Seen seen);
-  Seen LookAndTell(Number holder, PyObject* source, Reading reading, PyObject* key);
+  void Add(Number holder, AccessKind access, PyObject* key, PlaceValue seen);
+  PlaceValue LoadAndTell(Number holder, PyObject* source, AccessKind access, PyObject* key);
   void Follow(Number holder, const Read& read);
   bool LiesUnder(Number number, Number above) const;
   /// A container from before the first write, and who holds it.

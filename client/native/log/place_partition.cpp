@@ -3,7 +3,7 @@
 
 #include "client/native/cpython/origin.h"
 #include "client/native/effects/callables.h"
-#include "client/native/places/reading.h"
+#include "client/native/places/place_access.h"
 #include "proto/place_pair.h"
 
 namespace ingot::client {

@@ -19,13 +19,13 @@ namespace {
 bool Replace(PyObject* holder, const Step& step, PyObject* value) {
   PyObject* key = step.key.get();
   bool done = false;
-  switch (step.reading) {
-    case Reading::kAttribute: {
+  switch (step.access) {
+    case AccessKind::kAttribute: {
       PyObject* dict = PyType_Check(holder) ? nullptr : OwnDict(holder);  // A class is read by kClass.
       done = dict != nullptr && PyDict_SetItem(dict, key, value) == 0;
       break;
     }
-    case Reading::kItem:
+    case AccessKind::kItem:
       if (PyDict_Check(holder)) {
         done = PyDict_SetItem(holder, key, value) == 0;
       } else if (PyList_Check(holder)) {
@@ -33,13 +33,13 @@ bool Replace(PyObject* holder, const Step& step, PyObject* value) {
         done = at >= 0 && at < PyList_GET_SIZE(holder) && PyList_SetItem(holder, at, Py_NewRef(value)) == 0;
       }
       break;
-    case Reading::kSlot: {
+    case AccessKind::kSlot: {
       PyObject* member = LookUpInClass(Py_TYPE(holder), key);
       done = member != nullptr && PyObject_TypeCheck(member, &PyMemberDescr_Type) &&
              Py_TYPE(member)->tp_descr_set(member, holder, value) == 0;
       break;
     }
-    case Reading::kClass: {
+    case AccessKind::kClass: {
       PyObject* order = PyType_Check(holder) ? reinterpret_cast<PyTypeObject*>(holder)->tp_mro : nullptr;
       for (Py_ssize_t i = 0; order != nullptr && i < PyTuple_GET_SIZE(order); ++i) {
         PyObject* one = PyTuple_GET_ITEM(order, i);
@@ -50,7 +50,7 @@ bool Replace(PyObject* holder, const Step& step, PyObject* value) {
       }
       break;
     }
-    case Reading::kCell: {
+    case AccessKind::kCell: {
       PyObject* cell = CellNamed(holder, key);
       done = cell != nullptr && PyCell_Set(cell, value) == 0;
       break;
@@ -74,7 +74,7 @@ std::optional<at::Tensor> MovingNumbers::TensorOf(PyObject* value) {
 void MovingNumbers::Put(const std::string& path, PathReader& reader, Observer& observer) {
   auto place = reader.PlaceOf(path);
   if (!place) return;
-  const Seen seen = Look(place->holder.get(), place->step.reading, place->step.key.get());
+  const PlaceValue seen = LoadPlace(place->holder.get(), place->step.access, place->step.key.get());
   auto tensor = seen.object ? TensorOf(seen.object.get()) : std::nullopt;
   if (!tensor) return;
   PythonRef wrapped(THPVariable_Wrap(*tensor)), made;
@@ -119,7 +119,7 @@ bool MovingNumbers::IsFixed(PyObject* own, Observer& observer) const {
 
 void MovingNumbers::TakeBack() {
   for (const One& one : all_) {
-    const Seen seen = Look(one.holder.get(), one.step.reading, one.step.key.get());
+    const PlaceValue seen = LoadPlace(one.holder.get(), one.step.access, one.step.key.get());
     if (seen.object.get() != one.made.get() || !PyLong_CheckExact(one.made.get())) continue;
     const PythonRef kept(PyLong_FromLongLong(PyLong_AsLongLong(one.made.get())));
     if (kept) Replace(one.holder.get(), one.step, kept.get());

@@ -75,7 +75,7 @@ PyObject* Observer::LookUp(PyTypeObject* type, PyObject* name, PyObject* instanc
   if (number && IsWrittenInClasses(type, name)) {
     LookUpInBases(type, name);
   } else if (number) {
-    log_.NoteRead(*number, Reading::kClass, name);
+    log_.NoteRead(*number, AccessKind::kClass, name);
     if (has_version && looked_up_.insert_or_assign({type, name}, type->tp_version_tag).second)
       held_.push_back(PythonRef::Borrow(name));
   } else if (classes_in_making_ == 0) {  // A metaclass looks at a class before it is there.
@@ -92,7 +92,7 @@ PyObject* Observer::LookUp(PyTypeObject* type, const char* name, PyObject* insta
 /// Whether the run has written what one of the classes has under a name.
 bool Observer::IsWrittenInClasses(PyTypeObject* type, PyObject* name) const {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    if (log_.IsWritten(PyTuple_GET_ITEM(type->tp_mro, i), Reading::kAttribute, name)) return true;
+    if (log_.IsWritten(PyTuple_GET_ITEM(type->tp_mro, i), AccessKind::kAttribute, name)) return true;
   }
   return false;
 }
@@ -107,7 +107,7 @@ void Observer::LookUpInBases(PyTypeObject* type, PyObject* name) {
     const auto number = is_made ? std::nullopt : TypeNumber(base);
     if (number) {
       NoteBasesOf(*number);
-      log_.NoteRead(*number, Reading::kAttribute, name);
+      log_.NoteRead(*number, AccessKind::kAttribute, name);
     }
     PyObject* const own = DictOf(base);
     const bool is_own = own == nullptr || PyDict_GetItemWithError(own, name) != nullptr;
@@ -153,7 +153,7 @@ bool Observer::IsCached(PyObject* object, PyObject* name) {
 
 void Observer::LoadUncached(PyObject* object, PyObject* name) {
   if (MakesOperators(Py_TYPE(object)) && LookUpInClass(Py_TYPE(object), name) == nullptr &&
-      Look(object, Reading::kAttribute, name).is_absent())
+      LoadPlace(object, AccessKind::kAttribute, name).is_absent())
     return LoadNoOperator(object, name);
   if (PyModule_Check(object)) return LoadFromModule(object, name);
   if (PyType_Check(object)) return LoadFromType(reinterpret_cast<PyTypeObject*>(object), name);
@@ -190,7 +190,7 @@ void Observer::LoadUncached(PyObject* object, PyObject* name) {
 /// function that it stands for.
 void Observer::LoadNoOperator(PyObject* object, PyObject* name) {
   static PyObject* const op = PyUnicode_InternFromString("_op");
-  const Seen stands_for = PyModule_Check(object) ? Seen() : Look(object, Reading::kAttribute, op);
+  const PlaceValue stands_for = PyModule_Check(object) ? PlaceValue() : LoadPlace(object, AccessKind::kAttribute, op);
   if (stands_for.is_absent() || !ViewOf(name).starts_with("__"))
     return Refuse("foreign-attribute", TextOf(Py_TYPE(object), name) + ", which names no operator so far");
   LoadGeneric(object, name, true);
@@ -231,10 +231,10 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
       if (IsImmutable(type)) {
         Getter(object, found);
       } else if (number) {
-        log_.NoteRead(*number, Reading::kSlot, name);
+        log_.NoteRead(*number, AccessKind::kSlot, name);
       }
       if (!IsImmutable(type)) CheckField(object, name);
-      if (!Look(object, Reading::kSlot, name).object) LoadMissing(object, name, has_hook);
+      if (!LoadPlace(object, AccessKind::kSlot, name).object) LoadMissing(object, name, has_hook);
     } else if (PyObject_TypeCheck(found, &PyGetSetDescr_Type)) {
       Getter(object, found);
       if (!HasText(PyDescr_NAME(found), "__dict__") && !HasText(PyDescr_NAME(found), "__class__")) FallsBack(object);
@@ -247,7 +247,7 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   }
   PyObject* dict = OwnDict(object);
   const bool is_there = dict != nullptr && EntryIn(dict, name) != nullptr;
-  if (number && dict != nullptr) log_.NoteRead(*number, Reading::kAttribute, name);
+  if (number && dict != nullptr) log_.NoteRead(*number, AccessKind::kAttribute, name);
   // Of marks the shape of a call says nothing.
   if (is_there || HasOwnAttributes(object) || IsMark(name)) CheckField(object, name);
   if (is_there) return;
@@ -347,12 +347,12 @@ void Observer::LoadFromModule(PyObject* module, PyObject* name) {
     if (general != nullptr && PyFunction_Check(general)) return FallsBack(module);  // A frame of its own.
     BindToModule(LookUp(type, name, module), module);
   }
-  log_.NoteRead(*number, Reading::kAttribute, name);
+  log_.NoteRead(*number, AccessKind::kAttribute, name);
   PyObject* dict = PyModule_GetDict(module);
   if (PyDict_GetItemWithError(dict, name) != nullptr) return;
   if (HasText(name, "__dict__")) return log_.NoteField(*number, "dict");
   static PyObject* const hook = PyUnicode_InternFromString("__getattr__");
-  log_.NoteRead(*number, Reading::kAttribute, hook);
+  log_.NoteRead(*number, AccessKind::kAttribute, hook);
   CalledFromClass(PyDict_GetItemWithError(dict, hook));
   if (type != &PyModule_Type) LookUpSpecial(module, "__getattr__");
 }
@@ -403,7 +403,7 @@ void Observer::LoadPartOfType(PyTypeObject* type, PyObject* name) {
   const bool is_own = own != nullptr && PyDict_GetItemWithError(own, name) != nullptr;
   DropError();
   for (const char* entry : {"__doc__", "__module__", "__annotations__", "__abstractmethods__"}) {
-    if (HasText(name, entry) && is_own) return log_.NoteRead(*number, Reading::kAttribute, name);
+    if (HasText(name, entry) && is_own) return log_.NoteRead(*number, AccessKind::kAttribute, name);
   }
   Refuse("foreign-attribute", std::string(QualnameOf(type)) + "." + std::string(ViewOf(name)));
 }
@@ -425,7 +425,7 @@ void Observer::LoadFromSuper(PyObject* object, PyObject* name) {
     if (behind) {
       auto* type = reinterpret_cast<PyTypeObject*>(one);
       const auto number = IsImmutable(type) ? std::nullopt : TypeNumber(type);
-      if (number) log_.NoteRead(*number, Reading::kAttribute, name);
+      if (number) log_.NoteRead(*number, AccessKind::kAttribute, name);
       PyObject* found = DictOf(type) == nullptr ? nullptr : PyDict_GetItemWithError(DictOf(type), name);
       if (found != nullptr) return Bind(found, self.get());
     }
@@ -547,13 +547,13 @@ void Observer::StoreGeneric(PyObject* object, PyObject* name, PyObject* value) {
   const bool is_data = found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr;
   if (!is_data) {
     if (number) {
-      Write(*number, Reading::kAttribute, name, value == nullptr ? "delattr" : "setattr", value);
+      Write(*number, AccessKind::kAttribute, name, value == nullptr ? "delattr" : "setattr", value);
     } else {
       IsGuardedElsewhere(object, "changed");
     }
   } else if (PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
     if (number) {
-      Write(*number, Reading::kSlot, name, value == nullptr ? "delslot" : "setslot", value);
+      Write(*number, AccessKind::kSlot, name, value == nullptr ? "delslot" : "setslot", value);
     } else {
       IsGuardedElsewhere(object, "changed");
     }

@@ -35,7 +35,7 @@ PythonRef KeysOf(PyObject* getter) {
 /// What lies in an object under a name or key; None where only code of a program could tell.
 PythonRef PartOf(PyObject* subject, PyObject* key, bool is_item) {
   if (!is_item) {
-    Seen own = Look(subject, Reading::kAttribute, key);
+    PlaceValue own = LoadPlace(subject, AccessKind::kAttribute, key);
     PyObject* of_class = PyUnicode_Check(key) ? LookUpInClass(Py_TYPE(subject), key) : nullptr;
     PyObject* found = own.object ? own.object.get() : of_class;
     return PythonRef::Borrow(found == nullptr ? Py_None : found);
@@ -79,7 +79,7 @@ void Observer::Answer(PyObject* callable, const Arguments& arguments) {
   }
   const PythonRef values = PlainArguments(arguments);
   if (!number || !values) return Refuse("call", Callables::NameOf(callable) + ", whose answer may be one from before");
-  log_.NoteRead(*number, Reading::kAnswer, values.get());
+  log_.NoteRead(*number, AccessKind::kAnswer, values.get());
 }
 
 /// operator.attrgetter and itemgetter look into what native code hands them.
@@ -205,7 +205,8 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     NoteType(callable);
     DeepAll(arguments);
     for (const char* entry : {"_qualified_op_name", "_name"}) {
-      const Seen name = Look(callable, Reading::kAttribute, PythonRef(PyUnicode_InternFromString(entry)).get());
+      const PlaceValue name =
+          LoadPlace(callable, AccessKind::kAttribute, PythonRef(PyUnicode_InternFromString(entry)).get());
       if (name.object) asked_ = std::string(ViewOf(name.object.get()));
     }
     return kOperatorAnswer;
@@ -246,7 +247,7 @@ void Observer::MatchKeys(PyObject* subject, PyObject* keys) {
   if (!PyTuple_Check(keys) || PyTuple_GET_SIZE(keys) == 0) return;
   PyTypeObject* type = Py_TYPE(subject);
   LoadAttribute(subject, get);
-  const Seen own = Look(subject, Reading::kAttribute, get);
+  const PlaceValue own = LoadPlace(subject, AccessKind::kAttribute, get);
   PyObject* const of_class = LookUpInClass(type, get);
   const bool is_plain = LookUpInClass(type, getattribute) == LookUpInClass(NativeBase(type), getattribute);
   const bool is_of_class = of_class != nullptr && (own.is_absent() || Py_TYPE(of_class)->tp_descr_set != nullptr);

@@ -66,7 +66,7 @@ void Observer::Contains(PyObject* container, PyObject* item) {
   if (number && Py_TYPE(container) == &PyDictProxy_Type) Operand(container);
   if (number && PyDict_Check(container)) {
     NoteSpecial(Py_TYPE(container), container);
-    if (IsAtom(item)) return log_.NoteRead(*number, Reading::kItem, item);
+    if (IsAtom(item)) return log_.NoteRead(*number, AccessKind::kItem, item);
     DeepCompared(item);
     log_.NoteWhole(*number);
     Py_ssize_t at = 0;
@@ -106,7 +106,7 @@ void Observer::Subscript(PyObject* container, PyObject* key) {
     const bool makes = code == Code::kNative && CodeOf(container, "__missing__") == Code::kNative &&
                        std::string_view(NativeBase(Py_TYPE(container))->tp_name) == "collections.defaultdict";
     if (IsAtom(key)) {
-      log_.NoteRead(*number, Reading::kItem, key);
+      log_.NoteRead(*number, AccessKind::kItem, key);
     } else {
       Contains(container, key);
     }
@@ -122,7 +122,7 @@ void Observer::Subscript(PyObject* container, PyObject* key) {
     if (at < 0) at += count;
     log_.NoteLength(*number);
     const PythonRef index(PyLong_FromSsize_t(at));
-    if (at >= 0 && at < count) log_.NoteRead(*number, Reading::kItem, index.get());
+    if (at >= 0 && at < count) log_.NoteRead(*number, AccessKind::kItem, index.get());
     return;
   }
   Operand(container);
@@ -161,8 +161,8 @@ void Observer::StoreItem(PyObject* container, PyObject* key, PyObject* value, co
     const bool is_value = IsAtom(key) || IsValueTuple(key);
     if (!is_value)
       return Refuse("side-effect", std::string("an entry under a ") + Py_TYPE(key)->tp_name + " was changed");
-    if (value == nullptr) IsAtom(key) ? log_.NoteRead(*number, Reading::kItem, key) : log_.NoteWhole(*number);
-    return log_.NoteWrite(*number, Reading::kItem, key, how.c_str(), value);
+    if (value == nullptr) IsAtom(key) ? log_.NoteRead(*number, AccessKind::kItem, key) : log_.NoteWhole(*number);
+    return log_.NoteWrite(*number, AccessKind::kItem, key, how.c_str(), value);
   }
   if (PyList_Check(container) || IsDeque(container)) {
     if (!PyLong_Check(key) || value == nullptr) {
@@ -176,7 +176,7 @@ void Observer::StoreItem(PyObject* container, PyObject* key, PyObject* value, co
                              value == nullptr ? 1 : 2);
     }
     log_.NoteLength(*number);
-    return log_.NoteWrite(*number, Reading::kItem, key, how.c_str(), value);
+    return log_.NoteWrite(*number, AccessKind::kItem, key, how.c_str(), value);
   }
   Refuse("side-effect", std::string("an item of a ") + Py_TYPE(container)->tp_name + " was changed");
 }

@@ -157,7 +157,7 @@ void Observer::EnterOperator(const EnteredFrame& frame) {
   EnterFunction(reinterpret_cast<PyObject*>(frame.function));
   LoadAttribute(frame.first, op);
   if (MakesOperators(Py_TYPE(frame.first))) LoadAttribute(frame.first, is_bound);
-  const Seen stands_for = Look(frame.first, Reading::kAttribute, op);
+  const PlaceValue stands_for = LoadPlace(frame.first, AccessKind::kAttribute, op);
   if (stands_for.is_absent() || PyFunction_Check(stands_for.object.get())) return;
   const bool is_operator = Callables::IsNative(stands_for.object.get()) &&
                            Callables::Shared().EffectOf(stands_for.object.get()) == Effect::kOperator;
@@ -215,8 +215,8 @@ void Observer::NoteByName(PyObject* function, std::string_view module, std::stri
                         : PyType_Check(holder) ? TypeNumber(reinterpret_cast<PyTypeObject*>(holder))
                                                : log_.Find(holder);
     if (!number) return;
-    log_.NoteRead(*number, Reading::kAttribute, part.get());
-    holder = Look(holder, Reading::kAttribute, part.get()).object.get();  // Which keeps it.
+    log_.NoteRead(*number, AccessKind::kAttribute, part.get());
+    holder = LoadPlace(holder, AccessKind::kAttribute, part.get()).object.get();  // Which keeps it.
     at = end + 1;
   }
   if (holder == nullptr || holder == function) return;
@@ -253,7 +253,7 @@ void Observer::NoteCell(const CellOf& cell) {
   log_.NoteField(cell.function, "closure");
   const PythonRef index(PyLong_FromSsize_t(cell.index));
   if (const auto number = log_.Find(PyFunction_GET_CLOSURE(log_.At(cell.function))))
-    log_.NoteRead(*number, Reading::kItem, index.get());
+    log_.NoteRead(*number, AccessKind::kItem, index.get());
 }
 
 /// `super()` finds its class in a variable of the function that calls it.

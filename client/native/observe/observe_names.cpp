@@ -28,7 +28,7 @@ void Observer::Import(PyObject* name) {
   PyObject* table = PyImport_GetModuleDict();
   const auto number = module == nullptr ? std::nullopt : ModuleNumber(module);
   if (!number || name == nullptr || !PyUnicode_CheckExact(name)) return DropError();
-  log_.NoteRead(*number, Reading::kAttribute, modules);
+  log_.NoteRead(*number, AccessKind::kAttribute, modules);
   if (PyDict_GetItemWithError(table, name) == nullptr) {
     imports_to_come_.push_back(PythonRef::Borrow(name));
   } else if (const auto dict = log_.Find(table)) {
@@ -73,11 +73,11 @@ void Observer::LoadGlobal(const Instruction& in) {
   const auto module = ModuleOfGlobals(in.globals);
   const bool is_there = PyDict_GetItemWithError(in.globals, in.name) != nullptr;
   if (module) {
-    log_.NoteRead(*module, Reading::kAttribute, in.name);
+    log_.NoteRead(*module, AccessKind::kAttribute, in.name);
   } else if (const auto function = log_.Find(reinterpret_cast<PyObject*>(in.function))) {
     // Code with variables of its own, made by exec.
     log_.NoteField(*function, "globals");
-    if (const auto dict = log_.Find(in.globals)) log_.NoteRead(*dict, Reading::kItem, in.name);
+    if (const auto dict = log_.Find(in.globals)) log_.NoteRead(*dict, AccessKind::kItem, in.name);
   } else if (is_there) {
     return Refuse("unexplained-global", std::string(ViewOf(in.name)) + " of code that belongs to no module");
   }
@@ -89,8 +89,8 @@ void Observer::LoadGlobal(const Instruction& in) {
 /// has led.
 void Observer::LoadBuiltin(PyObject* name) {
   if (frame_builtins_ == nullptr || refused_) return;
-  if (const auto module = ModuleOfGlobals(frame_builtins_)) return log_.NoteRead(*module, Reading::kAttribute, name);
-  if (const auto dict = log_.Find(frame_builtins_)) return log_.NoteRead(*dict, Reading::kItem, name);
+  if (const auto module = ModuleOfGlobals(frame_builtins_)) return log_.NoteRead(*module, AccessKind::kAttribute, name);
+  if (const auto dict = log_.Find(frame_builtins_)) return log_.NoteRead(*dict, AccessKind::kItem, name);
   Refuse("unexplained-global", std::string(ViewOf(name)) + " of builtins that belong to no module");
 }
 
@@ -98,19 +98,19 @@ void Observer::StoreGlobal(const Instruction& in) {
   const auto module = ModuleOfGlobals(in.globals);
   if (!module)
     return Refuse("side-effect", std::string(ViewOf(in.name)) + " of code that belongs to no module was changed");
-  Write(*module, Reading::kAttribute, in.name, in.b == nullptr ? "delattr" : "setattr", in.b);
+  Write(*module, AccessKind::kAttribute, in.name, in.b == nullptr ? "delattr" : "setattr", in.b);
 }
 
 void Observer::LoadCell(PyObject* cell) {
   const auto it = cells_.find(cell);
-  if (it != cells_.end()) log_.NoteRead(it->second.function, Reading::kCell, it->second.name);
+  if (it != cells_.end()) log_.NoteRead(it->second.function, AccessKind::kCell, it->second.name);
 }
 
 void Observer::StoreCell(PyObject* cell, PyObject* value) {
   const auto it = cells_.find(cell);
   if (it == cells_.end()) return;
   if (value == nullptr) return Refuse("side-effect", "a variable of an enclosing function was deleted");
-  Write(it->second.function, Reading::kCell, it->second.name, "setcell", value);
+  Write(it->second.function, AccessKind::kCell, it->second.name, "setcell", value);
 }
 
 }  // namespace ingot::client

@@ -110,7 +110,7 @@ void Observer::Change(PyObject* callable, const Arguments& arguments, bool reads
 void Observer::NoteContext(Number variable) {
   if (borrowed_contexts_.contains(variable)) return;
   static PyObject* const held = PyUnicode_InternFromString("held");
-  const Seen seen = Look(log_.At(variable), Reading::kField, held);
+  const PlaceValue seen = LoadPlace(log_.At(variable), AccessKind::kField, held);
   log_.NoteField(variable, seen.object && !IsAtom(seen.object.get()) ? "held" : "context");
 }
 
@@ -425,7 +425,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       NoteContext(*number);
       if (count > 1) LookAt(values[1]);
       static PyObject* const context = PyUnicode_InternFromString("context");
-      borrowed_contexts_.emplace(*number, *Look(values[0], Reading::kField, context).content);
+      borrowed_contexts_.emplace(*number, *LoadPlace(values[0], AccessKind::kField, context).content);
       if (count > 1 && context_values_.insert(values[1]).second) held_.push_back(PythonRef::Borrow(values[1]));
       break;
     }

@@ -176,16 +176,17 @@ void Observer::RefuseArgument(const char* name, PyObject* argument, std::string 
   Refuse(name, std::move(detail));
 }
 
-void Observer::Write(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value) {
+void Observer::Write(Number holder, AccessKind access, PyObject* key, const char* name, PyObject* value) {
   PyObject* object = log_.At(holder);
   // What is deleted must be there.
-  if (value == nullptr) log_.NoteRead(holder, reading, key);
+  if (value == nullptr) log_.NoteRead(holder, access, key);
   // Setting what is there already changes nothing, as long as it is there.
-  if (value != nullptr && (reading == Reading::kAttribute || reading == Reading::kSlot || reading == Reading::kCell)) {
-    const Seen seen = Look(object, reading, key);
-    if (seen.object.get() == value) return log_.NoteRead(holder, reading, key);
+  if (value != nullptr &&
+      (access == AccessKind::kAttribute || access == AccessKind::kSlot || access == AccessKind::kCell)) {
+    const PlaceValue seen = LoadPlace(object, access, key);
+    if (seen.object.get() == value) return log_.NoteRead(holder, access, key);
   }
-  log_.NoteWrite(holder, reading, key, name, value);
+  log_.NoteWrite(holder, access, key, name, value);
 }
 
 /// An object may be given another class, which is another than a changed class.
@@ -307,7 +308,7 @@ void Observer::NoteBasesOf(Number type) {
     if (IsImmutable(reinterpret_cast<PyTypeObject*>(base)) || HasOwnName(base)) continue;
     log_.NoteField(type, "mro");
     const PythonRef index(PyLong_FromSsize_t(i));
-    if (const auto number = log_.Find(order)) log_.NoteRead(*number, Reading::kItem, index.get());
+    if (const auto number = log_.Find(order)) log_.NoteRead(*number, AccessKind::kItem, index.get());
   }
 }
 
@@ -367,7 +368,7 @@ void Observer::Operand(PyObject* value) {
   if (IsMappingView(value)) {
     log_.NoteField(*number, "mapping");
     static PyObject* const mapping = PyUnicode_InternFromString("mapping");
-    return Operand(Look(value, Reading::kField, mapping).object.get());
+    return Operand(LoadPlace(value, AccessKind::kField, mapping).object.get());
   }
   // Equal code has equal names, docstrings and positions, of which a record knows nothing.
   if (PyCode_Check(value)) return Refuse("foreign-type", "code, which native code looks at");
@@ -432,7 +433,7 @@ void Observer::State(PyObject* object) {
     if (IsImmutable(base) || DictOf(base) == nullptr) continue;
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(DictOf(base), &at, &key, &value);) {
-      if (PyObject_TypeCheck(value, &PyMemberDescr_Type)) log_.NoteRead(*number, Reading::kSlot, key);
+      if (PyObject_TypeCheck(value, &PyMemberDescr_Type)) log_.NoteRead(*number, AccessKind::kSlot, key);
     }
   }
 }
@@ -515,7 +516,7 @@ void Observer::Deep(PyObject* root) {
       waiting.push_back(TargetOf(value).get());  // Somebody else keeps it alive.
     } else if (IsMappingView(value)) {
       static PyObject* const mapping = PyUnicode_InternFromString("mapping");
-      PyObject* behind = Look(value, Reading::kField, mapping).object.get();
+      PyObject* behind = LoadPlace(value, AccessKind::kField, mapping).object.get();
       if (!fixed_dicts_.contains(behind)) waiting.push_back(behind);
     } else if (std::string_view(Py_TYPE(value)->tp_name) == "types.UnionType") {
       const PythonRef members(PyObject_GetAttrString(value, "__args__"));

@@ -84,7 +84,7 @@ void Observer::Stop() {
   static PyObject* const context = PyUnicode_InternFromString("context");
   for (const auto& [number, before] : borrowed_contexts_) {
     if (refused_) break;
-    const Seen now = Look(log_.At(number), Reading::kField, context);
+    const PlaceValue now = LoadPlace(log_.At(number), AccessKind::kField, context);
     if (now.content != before) Refuse("side-effect", log_.PathOf(number) + " (a context variable) was changed");
   }
   borrowed_contexts_.clear();

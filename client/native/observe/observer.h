@@ -219,7 +219,7 @@ class Observer final : private InstructionListener {
   Code CodeOf(PyObject* object, const char* name);
   void CalledFromClass(PyObject* found);
   void CalledUnderName(PyTypeObject* type, PyObject* name, PyObject* found);
-  void Write(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value);
+  void Write(Number holder, AccessKind access, PyObject* key, const char* name, PyObject* value);
   bool IsGuardedElsewhere(PyObject* value, const char* what);
 
   // observe_containers.cpp

@@ -10,7 +10,7 @@
 #include "client/native/cpython/origin.h"
 #include "client/native/cpython/set_table.h"
 #include "client/native/places/field_content.h"
-#include "client/native/places/reading.h"
+#include "client/native/places/place_access.h"
 #include "client/native/places/tensor_facts.h"
 
 namespace ingot::client {

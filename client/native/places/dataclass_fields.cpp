@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "client/native/cpython/drop_error.h"
-#include "client/native/places/reading.h"
+#include "client/native/places/place_access.h"
 
 namespace ingot::client {
 namespace {
@@ -43,8 +43,8 @@ PyObject* FieldsOf(PyTypeObject* type) {
 }
 
 PythonRef FieldOf(PyObject* value, PyObject* name) {
-  for (const Reading place : {Reading::kSlot, Reading::kAttribute}) {
-    if (Seen seen = Look(value, place, name); seen.object) return std::move(seen.object);
+  for (const AccessKind place : {AccessKind::kSlot, AccessKind::kAttribute}) {
+    if (PlaceValue seen = LoadPlace(value, place, name); seen.object) return std::move(seen.object);
   }
   PyObject* of_class = LookUpInClass(Py_TYPE(value), name);
   const bool is_default = of_class != nullptr && !PyObject_TypeCheck(of_class, &PyMemberDescr_Type);

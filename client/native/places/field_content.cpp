@@ -240,7 +240,7 @@ std::optional<Digest> ContentOf(PyObject* holder, std::string_view field) {
   return found == nullptr ? std::nullopt : std::optional(found->of(holder));
 }
 
-Digest DigestOfSeen(const Seen& seen) {
+Digest DigestOfPlaceValue(const PlaceValue& seen) {
   if (seen.content) return *seen.content;
   PyObject* value = seen.object.get();
   if (value == nullptr) return DigestOf("absent");
@@ -356,6 +356,6 @@ std::optional<Digest> DigestIfFetched(PyObject* value) {
   return as ? std::optional(digests[static_cast<size_t>(*as)]) : std::nullopt;
 }
 
-Digest DigestOfValue(PyObject* value) { return DigestOfSeen({PythonRef::Borrow(value), std::nullopt}); }
+Digest DigestOfValue(PyObject* value) { return DigestOfPlaceValue({PythonRef::Borrow(value), std::nullopt}); }
 
 }  // namespace ingot::client

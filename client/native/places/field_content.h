@@ -4,11 +4,11 @@
 #include <optional>
 #include <string_view>
 
-#include "client/native/places/reading.h"
+#include "client/native/places/place_access.h"
 
 namespace ingot::client {
 
-/// Whether a field (reading.h) is compared by content: "len", "keys", "content", "order" (of the
+/// Whether a field (place_access.h) is compared by content: "len", "keys", "content", "order" (of the
 /// members of a set), "bases", "special" (what native code finds in a class under special names),
 /// "context" (of a context variable), "grad" (whether a tensor requires grad), "registry" (of an abstract class),
 /// "kind" (what the object is), "address", "abstract" (whether a class has abstract parts).
@@ -42,7 +42,7 @@ bool IsAnyLike(PyObject* any, PyObject* value);
 /// Digest of a value as it is compared: atoms by value, functions by name, code and module,
 /// classes, modules and functions made in C by name, tensors by metadata, everything else by its
 /// class. Places inside it have digests of their own.
-Digest DigestOfSeen(const Seen& seen);
+Digest DigestOfPlaceValue(const PlaceValue& seen);
 
 /// The same of an object that was found somewhere; null: absent.
 Digest DigestOfValue(PyObject* value);

@@ -12,7 +12,7 @@
 #include "client/native/cpython/python_ref.h"
 #include "client/native/places/containers.h"
 #include "client/native/places/live_groups.h"
-#include "client/native/places/reading.h"
+#include "client/native/places/place_access.h"
 #include "client/native/places/value_digest.h"
 
 namespace ingot::client {
@@ -206,7 +206,7 @@ bool ValueWriter::WriteElements(PyObject* value) {
   if (PyDict_Check(value)) {
     WriteDict(value);
     static PyObject* const factory = PyUnicode_InternFromString("factory");
-    WritePart(Look(value, Reading::kField, factory).object.get());
+    WritePart(LoadPlace(value, AccessKind::kField, factory).object.get());
   } else if (PyAnySet_Check(value)) {
     WriteSet(value);
   } else if (PyLong_Check(value)) {  // Not by the text that the class makes of itself.
@@ -219,7 +219,7 @@ bool ValueWriter::WriteElements(PyObject* value) {
     WriteBytes({PyBytes_AS_STRING(value), static_cast<size_t>(PyBytes_GET_SIZE(value))});
   } else if (const PythonRef elements = ElementsOf(value)) {
     static PyObject* const length = PyUnicode_InternFromString("len");
-    WriteDigest(*Look(value, Reading::kField, length).content);  // With the bound of a deque.
+    WriteDigest(*LoadPlace(value, AccessKind::kField, length).content);  // With the bound of a deque.
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.get()); ++i) Write(PyList_GET_ITEM(elements.get(), i));
   } else {
     return false;

@@ -119,19 +119,19 @@ PyObject* const* SlotOf(PyObject* part, const PartField& row) {
   return nullptr;
 }
 
-Seen LookAtPart(PyObject* part, const PartField& row) {
-  if (row.field == "closure") return Seen::Of(PyFunction_GET_CLOSURE(part));
-  if (row.field == "contents") return Seen::Of(PyCell_GET(part));
+PlaceValue LookAtPart(PyObject* part, const PartField& row) {
+  if (row.field == "closure") return PlaceValue::Of(PyFunction_GET_CLOSURE(part));
+  if (row.field == "contents") return PlaceValue::Of(PyCell_GET(part));
   if (row.field == "held") {
     PyObject* held = nullptr;
     if (PyContextVar_Get(part, nullptr, &held) != 0) DropError();
-    return Seen{PythonRef(held), std::nullopt};
+    return PlaceValue{PythonRef(held), std::nullopt};
   }
-  if (PyObject* target = row.field == "wrapped" ? CompiledTarget(part) : nullptr) return Seen::Of(target);
-  if (row.field == "self" && PyCFunction_Check(part)) return Seen::Of(PyCFunction_GET_SELF(part));
+  if (PyObject* target = row.field == "wrapped" ? CompiledTarget(part) : nullptr) return PlaceValue::Of(target);
+  if (row.field == "self" && PyCFunction_Check(part)) return PlaceValue::Of(PyCFunction_GET_SELF(part));
   PyObject* const* slot = SlotOf(part, row);
-  if (slot != nullptr && !row.is_content) return Seen::Of(*slot == nullptr ? Py_None : *slot);
-  Seen seen{PythonRef(PyObject_GetAttrString(part, std::string(row.attribute).c_str())), std::nullopt};
+  if (slot != nullptr && !row.is_content) return PlaceValue::Of(*slot == nullptr ? Py_None : *slot);
+  PlaceValue seen{PythonRef(PyObject_GetAttrString(part, std::string(row.attribute).c_str())), std::nullopt};
   DropError();
   if (!row.is_content) return seen;
   ValueWriter writer;

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "client/native/places/reading.h"
+#include "client/native/places/place_access.h"
 
 namespace ingot::client {
 
@@ -14,7 +14,7 @@ namespace ingot::client {
 /// while the part lives. What no row names is refused.
 struct PartField {
   std::string_view attribute;  ///< as a program asks for it; empty where only the interpreter does
-  std::string_view field;      ///< reading.h
+  std::string_view field;      ///< place_access.h
   bool stays = false;          ///< as long as the part lives
   bool is_content = false;     ///< made anew by each who asks: compared by content
 };
@@ -24,7 +24,7 @@ const PartField* FieldShownAs(PyObject* part, std::string_view attribute);
 /// The row of a field; null for none.
 const PartField* FieldOfPart(PyObject* part, std::string_view field);
 /// What it holds now. Runs no code of a program.
-Seen LookAtPart(PyObject* part, const PartField& row);
+PlaceValue LookAtPart(PyObject* part, const PartField& row);
 
 /// Where a part keeps the object in itself, so that a pointer tells whether it is another; null for what is found
 /// otherwise.

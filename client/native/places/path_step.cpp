@@ -5,7 +5,7 @@
 
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/origin.h"
-#include "client/native/places/reading.h"
+#include "client/native/places/place_access.h"
 
 namespace ingot::client {
 namespace {
@@ -134,40 +134,40 @@ PythonRef ParseKey(std::string_view path, size_t& at) {
 
 }  // namespace
 
-bool HasName(Reading reading, PyObject* key) {
+bool HasName(AccessKind access, PyObject* key) {
   const auto is_plain = [](PyObject* one) {
     int overflow = 0;
     if (PyLong_CheckExact(one)) PyLong_AsLongLongAndOverflow(one, &overflow);
     return overflow == 0 && (PyUnicode_CheckExact(one) || PyBytes_CheckExact(one) || one == Py_None ||
                              PyBool_Check(one) || PyLong_CheckExact(one));
   };
-  switch (reading) {
-    case Reading::kItem: return is_plain(key);
-    case Reading::kKeyAt:
-    case Reading::kValueAt: return true;
-    case Reading::kAnswer:
+  switch (access) {
+    case AccessKind::kItem: return is_plain(key);
+    case AccessKind::kKeyAt:
+    case AccessKind::kValueAt: return true;
+    case AccessKind::kAnswer:
       return std::all_of(&PyTuple_GET_ITEM(key, 0), &PyTuple_GET_ITEM(key, 0) + PyTuple_GET_SIZE(key), is_plain);
     default: return PyUnicode_Check(key);
   }
 }
 
-bool AppendStep(std::string& path, Reading reading, PyObject* key) {
-  if (!HasName(reading, key)) return false;
+bool AppendStep(std::string& path, AccessKind access, PyObject* key) {
+  if (!HasName(access, key)) return false;
   // An entry of `__dict__` is the attribute.
   constexpr std::string_view kDict = "!dict";
-  if (reading == Reading::kItem && path.ends_with(kDict) && PyUnicode_CheckExact(key)) {
+  if (access == AccessKind::kItem && path.ends_with(kDict) && PyUnicode_CheckExact(key)) {
     path.resize(path.size() - kDict.size());
-    return AppendStep(path, Reading::kAttribute, key);
+    return AppendStep(path, AccessKind::kAttribute, key);
   }
   // `torch.nn:Module`, not `torch.nn:.Module`.
   const bool begins =
-      reading == Reading::kAttribute && path.ends_with(':') && PyUnicode_Check(key) && IsPlainName(ViewOf(key));
-  if (!begins) path += static_cast<char>(reading);
-  if (reading == Reading::kItem) {
+      access == AccessKind::kAttribute && path.ends_with(':') && PyUnicode_Check(key) && IsPlainName(ViewOf(key));
+  if (!begins) path += static_cast<char>(access);
+  if (access == AccessKind::kItem) {
     AppendKey(path, key);
-  } else if (reading == Reading::kKeyAt || reading == Reading::kValueAt) {
+  } else if (access == AccessKind::kKeyAt || access == AccessKind::kValueAt) {
     path += std::to_string(PyLong_AsSsize_t(key));
-  } else if (reading == Reading::kAnswer) {
+  } else if (access == AccessKind::kAnswer) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) AppendKey(path, PyTuple_GET_ITEM(key, i));
     path += ')';
   } else {
@@ -179,17 +179,17 @@ bool AppendStep(std::string& path, Reading reading, PyObject* key) {
 
 Result<Step> ParseStep(std::string_view path, size_t& at) {
   if (at >= path.size() || kSigils.find(path[at]) == std::string_view::npos) return Corrupt(path, at);
-  Step step{static_cast<Reading>(path[at]), PythonRef()};
+  Step step{static_cast<AccessKind>(path[at]), PythonRef()};
   const size_t begin = at++;
-  if (step.reading == Reading::kItem) {
+  if (step.access == AccessKind::kItem) {
     step.key = ParseKey(path, at);
-  } else if (step.reading == Reading::kKeyAt || step.reading == Reading::kValueAt) {
+  } else if (step.access == AccessKind::kKeyAt || step.access == AccessKind::kValueAt) {
     size_t number = 0;
     const auto [end, error] = std::from_chars(path.data() + at, path.data() + path.size(), number);
     if (error != std::errc()) return Corrupt(path, begin);
     at = static_cast<size_t>(end - path.data());
     step.key = PythonRef(PyLong_FromSize_t(number));
-  } else if (step.reading == Reading::kAnswer) {
+  } else if (step.access == AccessKind::kAnswer) {
     const PythonRef list(PyList_New(0));
     while (at < path.size() && path[at] != ')') {
       const PythonRef one = ParseKey(path, at);
@@ -220,8 +220,8 @@ std::optional<std::string> CanonicalPath(PyObject* object, std::string_view modu
   for (size_t at = 0; held && at < qualname.size();) {
     const size_t end = std::min(qualname.find('.', at), qualname.size());
     const PythonRef part(PyUnicode_FromStringAndSize(qualname.data() + at, static_cast<Py_ssize_t>(end - at)));
-    AppendStep(path, Reading::kAttribute, part.get());
-    held = std::move(Look(held.get(), Reading::kAttribute, part.get()).object);
+    AppendStep(path, AccessKind::kAttribute, part.get());
+    held = std::move(LoadPlace(held.get(), AccessKind::kAttribute, part.get()).object);
     at = end + 1;
   }
   DropError();
@@ -230,8 +230,8 @@ std::optional<std::string> CanonicalPath(PyObject* object, std::string_view modu
   const bool wraps =
       held && (Py_TYPE(held.get()) == &PyStaticMethod_Type || Py_TYPE(held.get()) == &PyClassMethod_Type);
   static PyObject* const wrapped = PyUnicode_InternFromString("wrapped");
-  if (!wraps || Look(held.get(), Reading::kField, wrapped).object.get() != object) return std::nullopt;
-  AppendStep(path, Reading::kField, wrapped);
+  if (!wraps || LoadPlace(held.get(), AccessKind::kField, wrapped).object.get() != object) return std::nullopt;
+  AppendStep(path, AccessKind::kField, wrapped);
   return path;
 }
 

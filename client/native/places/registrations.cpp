@@ -15,7 +15,7 @@
 #include "client/native/cpython/exact_text.h"
 #include "client/native/cpython/origin.h"
 #include "client/native/cpython/set_table.h"
-#include "client/native/places/reading.h"
+#include "client/native/places/place_access.h"
 
 namespace ingot::client {
 namespace {

@@ -10,7 +10,7 @@
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/origin.h"
 #include "client/native/cpython/python_ref.h"
-#include "client/native/places/reading.h"
+#include "client/native/places/place_access.h"
 
 namespace ingot::client {
 namespace {

@@ -18,7 +18,7 @@
 #include "client/native/places/code_digest.h"
 #include "client/native/places/containers.h"
 #include "client/native/places/live_groups.h"
-#include "client/native/places/reading.h"
+#include "client/native/places/place_access.h"
 #include "client/native/places/tensor_facts.h"
 
 namespace ingot::client {

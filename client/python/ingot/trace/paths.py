@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names for things a function reaches: text such as ``self._modules["layers"].scale`` (client/native/places/reading.h).
+"""Names for things a function reaches: text such as ``self._modules["layers"].scale`` (client/native/places/place_access.h).
 
 A path begins with ``self`` (what the function belongs to), ``function`` (the function itself), ``object:<i>`` (the i-th object
 argument) or ``module:`` and goes on by steps that run no code of the program.

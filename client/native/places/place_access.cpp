@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/native/places/reading.h"
+#include "client/native/places/place_access.h"
 
 #include <structmember.h>
 
@@ -17,32 +17,33 @@
 namespace ingot::client {
 namespace {
 
-Seen MemberOf(PyObject* holder, PyObject* name) {
+PlaceValue MemberOf(PyObject* holder, PyObject* name) {
   PyObject* member = _PyType_Lookup(Py_TYPE(holder), name);
   if (member == nullptr || !PyObject_TypeCheck(member, &PyMemberDescr_Type)) return {};
-  Seen seen{PythonRef(PyMember_GetOne(reinterpret_cast<const char*>(holder),
-                                      reinterpret_cast<PyMemberDescrObject*>(member)->d_member)),
-            std::nullopt};
+  PlaceValue seen{PythonRef(PyMember_GetOne(reinterpret_cast<const char*>(holder),
+                                            reinterpret_cast<PyMemberDescrObject*>(member)->d_member)),
+                  std::nullopt};
   DropError();  // Never set.
   return seen;
 }
 
-Seen ItemOf(PyObject* holder, PyObject* key) {
+PlaceValue ItemOf(PyObject* holder, PyObject* key) {
   if (PyDict_Check(holder)) {
     PyObject* found = PyDict_GetItemWithError(holder, key);
     DropError();
-    return Seen::Of(found);
+    return PlaceValue::Of(found);
   }
   if (!PyLong_Check(key)) return {};
   const Py_ssize_t at = PyLong_AsSsize_t(key);
   DropError();
   if (PyList_Check(holder) || PyTuple_Check(holder)) {
-    return at >= 0 && at < PySequence_Fast_GET_SIZE(holder) ? Seen::Of(PySequence_Fast_GET_ITEM(holder, at)) : Seen();
+    return at >= 0 && at < PySequence_Fast_GET_SIZE(holder) ? PlaceValue::Of(PySequence_Fast_GET_ITEM(holder, at))
+                                                            : PlaceValue();
   }
   // deque: its own item access runs no code of a program.
   PySequenceMethods* methods = NativeBase(Py_TYPE(holder))->tp_as_sequence;
   if (methods == nullptr || methods->sq_item == nullptr || at < 0) return {};
-  Seen seen{PythonRef(methods->sq_item(holder, at)), std::nullopt};
+  PlaceValue seen{PythonRef(methods->sq_item(holder, at)), std::nullopt};
   DropError();
   return seen;
 }
@@ -58,38 +59,38 @@ PyObject* MappingOf(PyObject* view) {
 }
 
 /// The key or value at a position of a dict.
-Seen EntryAt(PyObject* dict, PyObject* position, bool is_key) {
+PlaceValue EntryAt(PyObject* dict, PyObject* position, bool is_key) {
   Py_ssize_t left = PyDict_Check(dict) ? PyLong_AsSsize_t(position) : -1, at = 0;
   DropError();
   PyObject *key, *value;
   while (left >= 0 && PyDict_Next(dict, &at, &key, &value)) {
-    if (left-- == 0) return Seen::Of(is_key ? key : value);
+    if (left-- == 0) return PlaceValue::Of(is_key ? key : value);
   }
   return {};
 }
 
 /// Only cached functions and settings of libraries are asked: a record must not name just any call. What a cache does
 /// not hold nobody asks for here: the function would run at another time than the program runs it.
-Seen AnswerOf(PyObject* callable, PyObject* arguments) {
+PlaceValue AnswerOf(PyObject* callable, PyObject* arguments) {
   const bool is_cached = KeptAnswer(callable, arguments) != nullptr;
   const Effect effect = Callables::IsNative(callable) ? Callables::Shared().EffectOf(callable) : Effect::kRefused;
   const bool is_setting = effect == Effect::kAnswer || effect == Effect::kHash;
   if ((!is_cached && !is_setting) || !PyTuple_Check(arguments)) return {};
-  Seen seen{PythonRef(PyObject_Call(callable, arguments, nullptr)), std::nullopt};
+  PlaceValue seen{PythonRef(PyObject_Call(callable, arguments, nullptr)), std::nullopt};
   DropError();
   return seen;
 }
 
-Seen FieldOf(PyObject* holder, PyObject* key) {
+PlaceValue FieldOf(PyObject* holder, PyObject* key) {
   const std::string_view name = ViewOf(key);
-  if (name == "type") return Seen::Of(reinterpret_cast<PyObject*>(Py_TYPE(holder)));
-  if (name == "dict") return Seen::Of(OwnDict(holder));
-  if (name == "mapping") return Seen::Of(MappingOf(holder));
+  if (name == "type") return PlaceValue::Of(reinterpret_cast<PyObject*>(Py_TYPE(holder)));
+  if (name == "dict") return PlaceValue::Of(OwnDict(holder));
+  if (name == "mapping") return PlaceValue::Of(MappingOf(holder));
   if (const auto content = ContentOf(holder, name)) return {PythonRef(), content};
   if (const PartField* row = FieldOfPart(holder, name)) return LookAtPart(holder, *row);
-  if (name == "target") return Seen{TargetOf(holder), std::nullopt};
+  if (name == "target") return PlaceValue{TargetOf(holder), std::nullopt};
   if (name == "factory" && PyDict_Check(holder)) {
-    Seen seen{PythonRef(PyObject_GetAttrString(holder, "default_factory")), std::nullopt};
+    PlaceValue seen{PythonRef(PyObject_GetAttrString(holder, "default_factory")), std::nullopt};
     DropError();
     return seen;
   }
@@ -199,27 +200,28 @@ PyObject* EntryIn(PyObject* dict, PyObject* key) {
   return IsModulePart(found) ? nullptr : found;
 }
 
-Seen Look(PyObject* holder, Reading reading, PyObject* key) {
-  switch (reading) {
-    case Reading::kAttribute: {
+PlaceValue LoadPlace(PyObject* holder, AccessKind access, PyObject* key) {
+  switch (access) {
+    case AccessKind::kAttribute: {
       PyObject* dict = OwnDict(holder);
       PyObject* const found = dict == nullptr ? nullptr : EntryIn(dict, key);
-      if (found != nullptr || dict == nullptr || !MakesOperators(Py_TYPE(holder))) return Seen::Of(found);
+      if (found != nullptr || dict == nullptr || !MakesOperators(Py_TYPE(holder))) return PlaceValue::Of(found);
       MakeOperator(holder, key);
-      return Seen::Of(EntryIn(dict, key));
+      return PlaceValue::Of(EntryIn(dict, key));
     }
-    case Reading::kItem: return ItemOf(holder, key);
-    case Reading::kSlot: return MemberOf(holder, key);
-    case Reading::kClass:
-      return PyType_Check(holder) ? Seen::Of(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(holder), key)) : Seen();
-    case Reading::kCell: {
+    case AccessKind::kItem: return ItemOf(holder, key);
+    case AccessKind::kSlot: return MemberOf(holder, key);
+    case AccessKind::kClass:
+      return PyType_Check(holder) ? PlaceValue::Of(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(holder), key))
+                                  : PlaceValue();
+    case AccessKind::kCell: {
       PyObject* cell = CellNamed(holder, key);
-      return cell == nullptr ? Seen() : Seen::Of(PyCell_GET(cell));
+      return cell == nullptr ? PlaceValue() : PlaceValue::Of(PyCell_GET(cell));
     }
-    case Reading::kField: return FieldOf(holder, key);
-    case Reading::kKeyAt: return EntryAt(holder, key, true);
-    case Reading::kValueAt: return EntryAt(holder, key, false);
-    case Reading::kAnswer: return AnswerOf(holder, key);
+    case AccessKind::kField: return FieldOf(holder, key);
+    case AccessKind::kKeyAt: return EntryAt(holder, key, true);
+    case AccessKind::kValueAt: return EntryAt(holder, key, false);
+    case AccessKind::kAnswer: return AnswerOf(holder, key);
   }
   return {};
 }

@@ -15,7 +15,7 @@ namespace ingot::client {
 
 /// Where in an object something was read, and the sigil by which a path says so. Together with the
 /// object and a key it is a *place*: memory that a program can read and that may change.
-enum class Reading : char {
+enum class AccessKind : char {
   kAttribute = '.',  ///< entry of an instance's, module's or class's own dict, by name
   kItem = '[',       ///< entry of a dict by key, of a list, tuple or deque by position
   kSlot = '~',       ///< member of `__slots__`, by name
@@ -34,16 +34,16 @@ enum class Reading : char {
 constexpr std::string_view kSigils = ".[~$%!@#(";
 
 /// What a place holds now.
-struct Seen {
+struct PlaceValue {
   PythonRef object;               ///< null: nothing is there
   std::optional<Digest> content;  ///< of a content field, instead of an object
   bool is_absent() const { return !object && !content; }
-  static Seen Of(PyObject* borrowed) { return {PythonRef::Borrow(borrowed), std::nullopt}; }
+  static PlaceValue Of(PyObject* borrowed) { return {PythonRef::Borrow(borrowed), std::nullopt}; }
 };
 
 /// Reads a place without running any code of a program. What cannot be read so is absent.
 /// Needs the GIL; leaves no Python error set.
-Seen Look(PyObject* holder, Reading reading, PyObject* key);
+PlaceValue LoadPlace(PyObject* holder, AccessKind access, PyObject* key);
 
 /// The own dict of a module, class or instance, borrowed; null where it has none.
 PyObject* OwnDict(PyObject* holder);
@@ -74,11 +74,11 @@ bool IsAtom(PyObject* value);
 bool IsComparedByAddress(PyObject* value);
 
 /// Whether text can say a key: not an object as the key of a dict.
-bool HasName(Reading reading, PyObject* key);
+bool HasName(AccessKind access, PyObject* key);
 
 /// Adds a step to the text of a path: `.scale`, `["k"]`, `[3]`, `$forward`, `!len`. False for a key
 /// that has no name.
-bool AppendStep(std::string& path, Reading reading, PyObject* key);
+bool AppendStep(std::string& path, AccessKind access, PyObject* key);
 
 /// The path by which a module (empty `qualname`), class or function names itself, where it leads to the object.
 std::optional<std::string> CanonicalPath(PyObject* object, std::string_view module, std::string_view qualname);
@@ -87,7 +87,7 @@ bool HasOwnName(PyObject* value);
 
 /// One step of a path's text. Behind a module's colon an attribute needs no dot.
 struct Step {
-  Reading reading;
+  AccessKind access;
   PythonRef key;
 };
 /// Reads the step that begins at `at` and moves `at` behind it. kCorrupt for anything else.
