@@ -11,7 +11,7 @@
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/instruction.h"
 #include "client/native/cpython/origin.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/log/dependency_record.h"
 #include "client/native/log/identity_check.h"
 #include "client/native/observe/observer.h"
@@ -178,10 +178,10 @@ void BindObserver(py::module_& m) {
           "identity_fault",
           [](const Observer& o, const DependencyRecord& record) { return FindIdentityFault(o.log(), record); },
           py::arg("record"), "What it leaves unsaid of which places led to one object, in words; or None.");
-  m.def("mark_pure", [](py::handle callable) { Callables::Shared().MarkPure(callable.ptr()); });
+  m.def("mark_pure", [](py::handle callable) { EffectTable::Shared().MarkPure(callable.ptr()); });
   m.def("effect_of_name", [](const std::string& name) { return static_cast<int>(EffectOfName(name)); });
   m.def(
-      "act_of", [](int opcode) { return static_cast<int>(ActOf(opcode)); },
+      "instr_kind_of", [](int opcode) { return static_cast<int>(InstrKindOf(opcode)); },
       "What the table of this version of Python says of an opcode; 0: nothing.");
 }
 

@@ -10,7 +10,7 @@
 namespace ingot::client {
 
 /// What an instruction does to objects, the same for every version of Python.
-enum class Act : uint8_t {
+enum class InstrKind : uint8_t {
   kUnknown,   ///< no entry in the version's table: refused
   kHarmless,  ///< touches only the frame's own stack and variables, or builds something new
   kLoadAttribute,
@@ -46,23 +46,23 @@ enum class Act : uint8_t {
   kImport,           ///< name
   kBuildClass,       ///< what makes classes, which a statement finds among the builtins
   kImportFrom,       ///< name of module a
-  kTakeApart,        ///< a is a bound method, of which kCall sees the parts
+  kUnpackBoundMethod,        ///< a is a bound method, of which kCall sees the parts
   kCall,             ///< a is the callable, args and keyword_names as in vectorcall
   kCallExpanded,     ///< a is the callable, b its tuple of arguments, c its keywords or null
   kExit,             ///< calls a, the exit of a context
   kMakeFunction,     ///< the result is a new function
-  kGive,             ///< returns or yields a; told where native code takes it, `operation` says how (Taking)
-  kHash,             ///< looks at args for whether they are equal: members of a set, keys of a dict
-  kUnsupported,      ///< known and never observed: async code
+  kReturnOrYield,  ///< returns or yields a; told where native code takes it, `operation` says how (Taking)
+  kHash,  ///< looks at args for whether they are equal: members of a set, keys of a dict
+  kUnsupported,  ///< known and never observed: async code
 };
 
 /// One instruction that is about to run, with its operands; everything is borrowed and valid only
 /// now.
 struct Instruction {
-  Act act = Act::kUnknown;
+  InstrKind kind = InstrKind::kUnknown;
   const char* opcode = "";
   PyCodeObject* code = nullptr;
-  int position = 0;             ///< in bytes, for PyCode_Addr2Line
+  int position = 0;  ///< in bytes, for PyCode_Addr2Line
   PyObject* globals = nullptr;  ///< of the frame
   PyObject* builtins = nullptr;
   PyFunctionObject* function = nullptr;
@@ -71,7 +71,7 @@ struct Instruction {
   PyObject* b = nullptr;
   PyObject* c = nullptr;
   PyObject* const* args = nullptr;
-  size_t arg_count = 0;               ///< with those of keywords
+  size_t arg_count = 0;  ///< with those of keywords
   PyObject* keyword_names = nullptr;  ///< a tuple or null
   /// kBinary, kBinaryInPlace: as BINARY_OP counts (kBinaryAdd, ...); kCompare: Py_LT, ...; kUnary: 1
   /// for a minus; kHash: how far keys lie apart in `args`.
@@ -107,11 +107,11 @@ struct EnteredFrame {
 };
 
 /// What native code makes of a value that the Python code which it calls gives back.
-enum class Taking : uint8_t {
-  kNo,       ///< hands it on as it is
+enum class ResultUse : uint8_t {
+  kNo,  ///< hands it on as it is
   kContent,  ///< looks into it
-  kLength,   ///< gives another integer that is equal: `len(o)`
-  kTruth,    ///< asks whether it is zero
+  kLength,  ///< gives another integer that is equal: `len(o)`
+  kTruth,  ///< asks whether it is zero
 };
 
 /// Hears of every instruction of the frames it wants to observe, on one thread.
@@ -119,14 +119,14 @@ class InstructionListener {
  public:
   /// kObserve: instructions of this frame are told. kSkip: not of this one. kMute: nor of what it
   /// calls.
-  enum class Wish { kObserve, kSkip, kMute };
+  enum class FrameMode { kObserve, kSkip, kMute };
 
   virtual ~InstructionListener() = default;
-  virtual Wish OnEnter(const EnteredFrame& frame) = 0;
+  virtual FrameMode OnEnter(const EnteredFrame& frame) = 0;
   /// Gives a tag, 0 where the result does not matter.
   virtual int OnInstruction(const Instruction& instruction) = 0;
   /// Of the instruction that was just told.
-  virtual Taking TakesResults() const = 0;
+  virtual ResultUse TakesResults() const = 0;
   /// Whether the instruction that was just told changes something by itself; told then that it has raised instead.
   virtual bool Changes() const = 0;
   virtual void OnRaise() = 0;
@@ -160,6 +160,6 @@ class InstructionTrace {
 };
 
 /// What the table of this version says of an opcode, for the test that it is total.
-Act ActOf(int opcode);
+InstrKind InstrKindOf(int opcode);
 
 }  // namespace ingot::client

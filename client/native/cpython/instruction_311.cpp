@@ -25,8 +25,8 @@ namespace {
 
 const unsigned char* const kGeneral = ingot_general_opcodes();
 
-constexpr std::array<Act, 256> MakeTable() {
-  std::array<Act, 256> table{};
+constexpr std::array<InstrKind, 256> MakeTable() {
+  std::array<InstrKind, 256> table{};
   for (const int op : {CACHE,
                        POP_TOP,
                        PUSH_NULL,
@@ -66,61 +66,61 @@ constexpr std::array<Act, 256> MakeTable() {
                        KW_NAMES,
                        EXTENDED_ARG,
                        PREP_RERAISE_STAR}) {
-    table[op] = Act::kHarmless;
+    table[op] = InstrKind::kHarmless;
   }
   for (const int op : {GET_AITER, GET_ANEXT, BEFORE_ASYNC_WITH, END_ASYNC_FOR, GET_AWAITABLE, ASYNC_GEN_WRAP,
                        PRINT_EXPR, IMPORT_STAR}) {
-    table[op] = Act::kUnsupported;
+    table[op] = InstrKind::kUnsupported;
   }
-  for (const int op : {UNARY_POSITIVE, UNARY_NEGATIVE, UNARY_INVERT}) table[op] = Act::kUnary;
+  for (const int op : {UNARY_POSITIVE, UNARY_NEGATIVE, UNARY_INVERT}) table[op] = InstrKind::kUnary;
   for (const int op : {UNARY_NOT, JUMP_IF_FALSE_OR_POP, JUMP_IF_TRUE_OR_POP, POP_JUMP_FORWARD_IF_FALSE,
                        POP_JUMP_FORWARD_IF_TRUE, POP_JUMP_BACKWARD_IF_FALSE, POP_JUMP_BACKWARD_IF_TRUE}) {
-    table[op] = Act::kTruth;
+    table[op] = InstrKind::kTruth;
   }
   for (const int op : {UNPACK_SEQUENCE, UNPACK_EX, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE}) {
-    table[op] = Act::kTakeAll;
+    table[op] = InstrKind::kTakeAll;
   }
-  table[BINARY_SUBSCR] = Act::kSubscript;
-  table[STORE_SUBSCR] = Act::kStoreSubscript;
-  table[DELETE_SUBSCR] = Act::kDeleteSubscript;
-  table[GET_LEN] = Act::kLength;
-  table[MATCH_CLASS] = Act::kMatchClass;
-  table[MATCH_KEYS] = Act::kMatchKeys;
-  table[WITH_EXCEPT_START] = Act::kExit;
-  table[CHECK_EG_MATCH] = Act::kUnsupported;
-  table[CHECK_EXC_MATCH] = Act::kCatch;
-  table[RAISE_VARARGS] = Act::kRaise;
-  table[MATCH_SEQUENCE] = table[MATCH_MAPPING] = Act::kMatchShape;
-  table[BEFORE_WITH] = Act::kEnter;
-  table[GET_ITER] = table[GET_YIELD_FROM_ITER] = Act::kIterate;
-  table[SEND] = table[FOR_ITER] = Act::kNext;
-  table[LOAD_NAME] = table[LOAD_GLOBAL] = Act::kLoadGlobal;
-  table[STORE_GLOBAL] = Act::kStoreGlobal;
-  table[DELETE_GLOBAL] = Act::kDeleteGlobal;
-  table[LOAD_ATTR] = table[LOAD_METHOD] = Act::kLoadAttribute;
-  table[STORE_ATTR] = Act::kStoreAttribute;
-  table[DELETE_ATTR] = Act::kDeleteAttribute;
-  table[COMPARE_OP] = Act::kCompare;
-  table[IS_OP] = Act::kIdentity;
-  table[CONTAINS_OP] = Act::kContains;
-  table[BINARY_OP] = Act::kBinary;
-  table[LOAD_DEREF] = table[LOAD_CLASSDEREF] = Act::kLoadCell;
-  table[STORE_DEREF] = Act::kStoreCell;
-  table[DELETE_DEREF] = Act::kDeleteCell;
-  table[IMPORT_NAME] = Act::kImport;
-  table[LOAD_BUILD_CLASS] = Act::kBuildClass;
-  table[IMPORT_FROM] = Act::kImportFrom;
-  table[FORMAT_VALUE] = Act::kFormat;
-  table[PRECALL] = Act::kTakeApart;
-  table[CALL] = Act::kCall;
-  table[CALL_FUNCTION_EX] = Act::kCallExpanded;
-  table[MAKE_FUNCTION] = Act::kMakeFunction;
-  table[RETURN_VALUE] = table[YIELD_VALUE] = Act::kGive;
-  table[BUILD_SET] = table[BUILD_MAP] = table[SET_ADD] = table[MAP_ADD] = Act::kHash;
+  table[BINARY_SUBSCR] = InstrKind::kSubscript;
+  table[STORE_SUBSCR] = InstrKind::kStoreSubscript;
+  table[DELETE_SUBSCR] = InstrKind::kDeleteSubscript;
+  table[GET_LEN] = InstrKind::kLength;
+  table[MATCH_CLASS] = InstrKind::kMatchClass;
+  table[MATCH_KEYS] = InstrKind::kMatchKeys;
+  table[WITH_EXCEPT_START] = InstrKind::kExit;
+  table[CHECK_EG_MATCH] = InstrKind::kUnsupported;
+  table[CHECK_EXC_MATCH] = InstrKind::kCatch;
+  table[RAISE_VARARGS] = InstrKind::kRaise;
+  table[MATCH_SEQUENCE] = table[MATCH_MAPPING] = InstrKind::kMatchShape;
+  table[BEFORE_WITH] = InstrKind::kEnter;
+  table[GET_ITER] = table[GET_YIELD_FROM_ITER] = InstrKind::kIterate;
+  table[SEND] = table[FOR_ITER] = InstrKind::kNext;
+  table[LOAD_NAME] = table[LOAD_GLOBAL] = InstrKind::kLoadGlobal;
+  table[STORE_GLOBAL] = InstrKind::kStoreGlobal;
+  table[DELETE_GLOBAL] = InstrKind::kDeleteGlobal;
+  table[LOAD_ATTR] = table[LOAD_METHOD] = InstrKind::kLoadAttribute;
+  table[STORE_ATTR] = InstrKind::kStoreAttribute;
+  table[DELETE_ATTR] = InstrKind::kDeleteAttribute;
+  table[COMPARE_OP] = InstrKind::kCompare;
+  table[IS_OP] = InstrKind::kIdentity;
+  table[CONTAINS_OP] = InstrKind::kContains;
+  table[BINARY_OP] = InstrKind::kBinary;
+  table[LOAD_DEREF] = table[LOAD_CLASSDEREF] = InstrKind::kLoadCell;
+  table[STORE_DEREF] = InstrKind::kStoreCell;
+  table[DELETE_DEREF] = InstrKind::kDeleteCell;
+  table[IMPORT_NAME] = InstrKind::kImport;
+  table[LOAD_BUILD_CLASS] = InstrKind::kBuildClass;
+  table[IMPORT_FROM] = InstrKind::kImportFrom;
+  table[FORMAT_VALUE] = InstrKind::kFormat;
+  table[PRECALL] = InstrKind::kUnpackBoundMethod;
+  table[CALL] = InstrKind::kCall;
+  table[CALL_FUNCTION_EX] = InstrKind::kCallExpanded;
+  table[MAKE_FUNCTION] = InstrKind::kMakeFunction;
+  table[RETURN_VALUE] = table[YIELD_VALUE] = InstrKind::kReturnOrYield;
+  table[BUILD_SET] = table[BUILD_MAP] = table[SET_ADD] = table[MAP_ADD] = InstrKind::kHash;
   return table;
 }
 
-constexpr std::array<Act, 256> kTable = MakeTable();
+constexpr std::array<InstrKind, 256> kTable = MakeTable();
 
 constexpr const char* kInPlace[] = {"__iadd__", "__iand__",     "__ifloordiv__", "__ilshift__", "__imatmul__",
                                     "__imul__", "__imod__",     "__ior__",       "__ipow__",    "__irshift__",
@@ -143,8 +143,8 @@ struct InstructionTrace::State {
   struct Open {
     const _PyInterpreterFrame* frame;
     bool observed;
-    Taking gives;                 ///< of native code that called it
-    Taking takes = Taking::kNo;   ///< of its instruction
+    ResultUse gives;                 ///< of native code that called it
+    ResultUse takes = ResultUse::kNo;   ///< of its instruction
     bool changes = false;  ///< its instruction changes something
     int tag = 0;         ///< of an instruction whose result is waited for
   };
@@ -177,13 +177,13 @@ void InstructionTrace::State::Enter(PyFrameObject* object) {
   PyObject* first = code->co_argcount + code->co_posonlyargcount > 0 ? frame->localsplus[0] : nullptr;
   // An argument that an inner function uses lies in a cell from the start.
   if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
-  const auto wish = listener->OnEnter({code, frame->f_func, frame->f_globals, first});
-  if (wish == InstructionListener::Wish::kMute) {
+  const auto mode = listener->OnEnter({code, frame->f_func, frame->f_globals, first});
+  if (mode == InstructionListener::FrameMode::kMute) {
     muted = 1;
     return;
   }
-  const Taking gives = frames.empty() ? Taking::kNo : frames.back().takes;
-  frames.push_back({frame, wish == InstructionListener::Wish::kObserve, gives});
+  const ResultUse gives = frames.empty() ? ResultUse::kNo : frames.back().takes;
+  frames.push_back({frame, mode == InstructionListener::FrameMode::kObserve, gives});
   object->f_trace_opcodes = frames.back().observed ? 1 : 0;
 }
 
@@ -280,7 +280,7 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
       out.b = top[-1];
       out.name = InPlaceName(oparg);
       out.operation = oparg >= kFirstInPlace ? oparg - kFirstInPlace : oparg;
-      if (out.name != nullptr) out.act = Act::kBinaryInPlace;
+      if (out.name != nullptr) out.kind = InstrKind::kBinaryInPlace;
       break;
     case LOAD_DEREF:
     case LOAD_CLASSDEREF:
@@ -292,7 +292,7 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
     case FORMAT_VALUE: out.a = (oparg & 4) != 0 ? top[-2] : top[-1]; break;
     case PRECALL:
       out.a = top[-oparg - 2] == nullptr ? top[-oparg - 1] : nullptr;
-      if (out.a == nullptr || !PyMethod_Check(out.a)) out.act = Act::kHarmless;
+      if (out.a == nullptr || !PyMethod_Check(out.a)) out.kind = InstrKind::kHarmless;
       break;
     case CALL: DecodeCall(oparg, top, out); break;
     case CALL_FUNCTION_EX:
@@ -317,10 +317,10 @@ bool InstructionTrace::State::Decode(_PyInterpreterFrame* frame, Instruction& ou
     oparg = oparg << 8 | _Py_OPARG(*at);
   }
   if (op == KW_NAMES) keyword_names = PyTuple_GET_ITEM(frame->f_code->co_consts, oparg);
-  out.act = kTable[op];
-  if (out.act == Act::kHarmless) return false;
+  out.kind = kTable[op];
+  if (out.kind == InstrKind::kHarmless) return false;
   PyObject** top = frame->localsplus + frame->stacktop;
-  if (out.act == Act::kTruth && (top[-1] == Py_True || top[-1] == Py_False || top[-1] == Py_None)) return false;
+  if (out.kind == InstrKind::kTruth && (top[-1] == Py_True || top[-1] == Py_False || top[-1] == Py_None)) return false;
   out.code = frame->f_code;
   out.position = static_cast<int>(at - _PyCode_CODE(frame->f_code)) * static_cast<int>(sizeof(_Py_CODEUNIT));
   out.globals = frame->f_globals;
@@ -328,7 +328,7 @@ bool InstructionTrace::State::Decode(_PyInterpreterFrame* frame, Instruction& ou
   out.function = frame->f_func;
   out.top = top;
   DecodeOperands(frame, op, oparg, top, out);
-  return out.act != Act::kHarmless;
+  return out.kind != InstrKind::kHarmless;
 }
 
 void InstructionTrace::State::Step(PyFrameObject* object) {
@@ -345,8 +345,8 @@ void InstructionTrace::State::Step(PyFrameObject* object) {
   }
   Instruction instruction;
   if (!Decode(frame, instruction)) return;
-  if (instruction.act == Act::kGive) {
-    if (open.gives == Taking::kNo) return;
+  if (instruction.kind == InstrKind::kReturnOrYield) {
+    if (open.gives == ResultUse::kNo) return;
     instruction.operation = static_cast<int>(open.gives);
   }
   const int tag = listener->OnInstruction(instruction);
@@ -408,7 +408,7 @@ void InstructionTrace::Mute() { Stop(); }
 bool InstructionTrace::running() const { return state_->running; }
 uint64_t InstructionTrace::count() const { return state_->count; }
 
-Act ActOf(int opcode) { return opcode >= 0 && opcode < 256 ? kTable[opcode] : Act::kUnknown; }
+InstrKind InstrKindOf(int opcode) { return opcode >= 0 && opcode < 256 ? kTable[opcode] : InstrKind::kUnknown; }
 
 }  // namespace ingot::client
 

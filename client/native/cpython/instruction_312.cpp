@@ -28,8 +28,8 @@ constexpr bool kIs313 = PY_VERSION_HEX >= 0x030D0000;
 // -- opcodes
 // -----------------------------------------------------------------------------------------
 
-constexpr std::array<Act, 256> MakeTable() {
-  std::array<Act, 256> table{};
+constexpr std::array<InstrKind, 256> MakeTable() {
+  std::array<InstrKind, 256> table{};
   for (const int op : {
            CACHE,
            RESERVED,
@@ -88,70 +88,70 @@ constexpr std::array<Act, 256> MakeTable() {
            KW_NAMES,
 #endif
        }) {
-    table[op] = Act::kHarmless;
+    table[op] = InstrKind::kHarmless;
   }
   for (const int op : {GET_AITER, GET_ANEXT, BEFORE_ASYNC_WITH, END_ASYNC_FOR, GET_AWAITABLE})
-    table[op] = Act::kUnsupported;
+    table[op] = InstrKind::kUnsupported;
   // What an intrinsic does, its argument says.
-  for (const int op : {CALL_INTRINSIC_1, CALL_INTRINSIC_2}) table[op] = Act::kUnsupported;
-  for (const int op : {UNARY_NEGATIVE, UNARY_INVERT}) table[op] = Act::kUnary;
+  for (const int op : {CALL_INTRINSIC_1, CALL_INTRINSIC_2}) table[op] = InstrKind::kUnsupported;
+  for (const int op : {UNARY_NEGATIVE, UNARY_INVERT}) table[op] = InstrKind::kUnary;
   for (const int op : {UNPACK_SEQUENCE, UNPACK_EX, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE}) {
-    table[op] = Act::kTakeAll;
+    table[op] = InstrKind::kTakeAll;
   }
-  table[BINARY_SUBSCR] = table[BINARY_SLICE] = Act::kSubscript;
-  table[STORE_SUBSCR] = table[STORE_SLICE] = Act::kStoreSubscript;
-  table[DELETE_SUBSCR] = Act::kDeleteSubscript;
-  table[GET_LEN] = Act::kLength;
-  table[MATCH_CLASS] = Act::kMatchClass;
-  table[MATCH_KEYS] = Act::kMatchKeys;
-  table[WITH_EXCEPT_START] = Act::kExit;
-  table[CHECK_EG_MATCH] = Act::kUnsupported;
-  table[CHECK_EXC_MATCH] = Act::kCatch;
-  table[RAISE_VARARGS] = Act::kRaise;
-  table[MATCH_SEQUENCE] = table[MATCH_MAPPING] = Act::kMatchShape;
-  table[BEFORE_WITH] = Act::kEnter;
-  table[RETURN_VALUE] = table[YIELD_VALUE] = Act::kGive;
-  table[BUILD_SET] = table[BUILD_MAP] = table[SET_ADD] = table[MAP_ADD] = Act::kHash;
-  table[GET_ITER] = table[GET_YIELD_FROM_ITER] = Act::kIterate;
-  table[SEND] = table[FOR_ITER] = Act::kNext;
-  table[LOAD_NAME] = table[LOAD_GLOBAL] = table[LOAD_FROM_DICT_OR_GLOBALS] = Act::kLoadGlobal;
-  table[STORE_GLOBAL] = Act::kStoreGlobal;
-  table[DELETE_GLOBAL] = Act::kDeleteGlobal;
-  table[LOAD_ATTR] = table[LOAD_SUPER_ATTR] = Act::kLoadAttribute;
-  table[STORE_ATTR] = Act::kStoreAttribute;
-  table[DELETE_ATTR] = Act::kDeleteAttribute;
-  table[COMPARE_OP] = Act::kCompare;
-  table[IS_OP] = Act::kIdentity;
-  table[CONTAINS_OP] = Act::kContains;
-  table[BINARY_OP] = Act::kBinary;
-  table[LOAD_DEREF] = table[LOAD_FROM_DICT_OR_DEREF] = Act::kLoadCell;
-  table[STORE_DEREF] = Act::kStoreCell;
-  table[DELETE_DEREF] = Act::kDeleteCell;
-  table[IMPORT_NAME] = Act::kImport;
-  table[LOAD_BUILD_CLASS] = Act::kBuildClass;
-  table[IMPORT_FROM] = Act::kImportFrom;
-  table[CALL] = Act::kCall;
-  table[CALL_FUNCTION_EX] = Act::kCallExpanded;
-  table[MAKE_FUNCTION] = Act::kMakeFunction;
+  table[BINARY_SUBSCR] = table[BINARY_SLICE] = InstrKind::kSubscript;
+  table[STORE_SUBSCR] = table[STORE_SLICE] = InstrKind::kStoreSubscript;
+  table[DELETE_SUBSCR] = InstrKind::kDeleteSubscript;
+  table[GET_LEN] = InstrKind::kLength;
+  table[MATCH_CLASS] = InstrKind::kMatchClass;
+  table[MATCH_KEYS] = InstrKind::kMatchKeys;
+  table[WITH_EXCEPT_START] = InstrKind::kExit;
+  table[CHECK_EG_MATCH] = InstrKind::kUnsupported;
+  table[CHECK_EXC_MATCH] = InstrKind::kCatch;
+  table[RAISE_VARARGS] = InstrKind::kRaise;
+  table[MATCH_SEQUENCE] = table[MATCH_MAPPING] = InstrKind::kMatchShape;
+  table[BEFORE_WITH] = InstrKind::kEnter;
+  table[RETURN_VALUE] = table[YIELD_VALUE] = InstrKind::kReturnOrYield;
+  table[BUILD_SET] = table[BUILD_MAP] = table[SET_ADD] = table[MAP_ADD] = InstrKind::kHash;
+  table[GET_ITER] = table[GET_YIELD_FROM_ITER] = InstrKind::kIterate;
+  table[SEND] = table[FOR_ITER] = InstrKind::kNext;
+  table[LOAD_NAME] = table[LOAD_GLOBAL] = table[LOAD_FROM_DICT_OR_GLOBALS] = InstrKind::kLoadGlobal;
+  table[STORE_GLOBAL] = InstrKind::kStoreGlobal;
+  table[DELETE_GLOBAL] = InstrKind::kDeleteGlobal;
+  table[LOAD_ATTR] = table[LOAD_SUPER_ATTR] = InstrKind::kLoadAttribute;
+  table[STORE_ATTR] = InstrKind::kStoreAttribute;
+  table[DELETE_ATTR] = InstrKind::kDeleteAttribute;
+  table[COMPARE_OP] = InstrKind::kCompare;
+  table[IS_OP] = InstrKind::kIdentity;
+  table[CONTAINS_OP] = InstrKind::kContains;
+  table[BINARY_OP] = InstrKind::kBinary;
+  table[LOAD_DEREF] = table[LOAD_FROM_DICT_OR_DEREF] = InstrKind::kLoadCell;
+  table[STORE_DEREF] = InstrKind::kStoreCell;
+  table[DELETE_DEREF] = InstrKind::kDeleteCell;
+  table[IMPORT_NAME] = InstrKind::kImport;
+  table[LOAD_BUILD_CLASS] = InstrKind::kBuildClass;
+  table[IMPORT_FROM] = InstrKind::kImportFrom;
+  table[CALL] = InstrKind::kCall;
+  table[CALL_FUNCTION_EX] = InstrKind::kCallExpanded;
+  table[MAKE_FUNCTION] = InstrKind::kMakeFunction;
 #if PY_VERSION_HEX >= 0x030D0000
-  table[ENTER_EXECUTOR] = Act::kUnsupported;
-  table[TO_BOOL] = Act::kTruth;
-  table[FORMAT_SIMPLE] = table[FORMAT_WITH_SPEC] = table[CONVERT_VALUE] = Act::kFormat;
-  table[CALL_KW] = Act::kCall;
+  table[ENTER_EXECUTOR] = InstrKind::kUnsupported;
+  table[TO_BOOL] = InstrKind::kTruth;
+  table[FORMAT_SIMPLE] = table[FORMAT_WITH_SPEC] = table[CONVERT_VALUE] = InstrKind::kFormat;
+  table[CALL_KW] = InstrKind::kCall;
 #else
-  table[UNARY_NOT] = table[POP_JUMP_IF_FALSE] = table[POP_JUMP_IF_TRUE] = Act::kTruth;
-  table[FORMAT_VALUE] = Act::kFormat;
+  table[UNARY_NOT] = table[POP_JUMP_IF_FALSE] = table[POP_JUMP_IF_TRUE] = InstrKind::kTruth;
+  table[FORMAT_VALUE] = InstrKind::kFormat;
 #endif
   return table;
 }
 
-constexpr std::array<Act, 256> kTable = MakeTable();
+constexpr std::array<InstrKind, 256> kTable = MakeTable();
 
-Act ActOfIntrinsic(int op, int which) {
+InstrKind InstrKindOfIntrinsic(int op, int which) {
   enum { kStopIterationError = 3, kUnaryPositive = 5, kListToTuple = 6, kPrepareReraise = 1 };
-  if (op == CALL_INTRINSIC_2) return which == kPrepareReraise ? Act::kHarmless : Act::kUnsupported;
-  if (which == kUnaryPositive) return Act::kUnary;
-  return which == kStopIterationError || which == kListToTuple ? Act::kHarmless : Act::kUnsupported;
+  if (op == CALL_INTRINSIC_2) return which == kPrepareReraise ? InstrKind::kHarmless : InstrKind::kUnsupported;
+  if (which == kUnaryPositive) return InstrKind::kUnary;
+  return which == kStopIterationError || which == kListToTuple ? InstrKind::kHarmless : InstrKind::kUnsupported;
 }
 
 constexpr const char* kInPlace[] = {"__iadd__", "__iand__",     "__ifloordiv__", "__ilshift__", "__imatmul__",
@@ -315,8 +315,8 @@ struct InstructionTrace::State {
   struct Open {
     const _PyInterpreterFrame* frame;
     const CodeTable* table;  ///< null where the frame is not observed
-    Taking gives;                ///< of native code that called it
-    Taking takes = Taking::kNo;  ///< of its instruction
+    ResultUse gives;                ///< of native code that called it
+    ResultUse takes = ResultUse::kNo;  ///< of its instruction
     bool changes = false;  ///< its instruction changes something
     int tag = 0;             ///< of an instruction whose result is waited for
   };
@@ -468,19 +468,19 @@ void InstructionTrace::State::Enter() {
   PyObject* first = code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
   // An argument that an inner function uses lies in a cell from the start.
   if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
-  const auto wish = listener->OnEnter({code, FunctionOfFrame(frame), frame->f_globals, first});
+  const auto mode = listener->OnEnter({code, FunctionOfFrame(frame), frame->f_globals, first});
   if (!running) return;
-  if (wish == InstructionListener::Wish::kMute) {
+  if (mode == InstructionListener::FrameMode::kMute) {
     muted = frame;
     return;
   }
   const CodeTable* table = nullptr;
-  if (wish == InstructionListener::Wish::kObserve) {
+  if (mode == InstructionListener::FrameMode::kObserve) {
     table = CodeTable::Of(code);
     DropError();
     Tool::Get().Observe(code);
   }
-  frames.push_back({frame, table, frames.empty() ? Taking::kNo : frames.back().takes});
+  frames.push_back({frame, table, frames.empty() ? ResultUse::kNo : frames.back().takes});
 }
 
 void InstructionTrace::State::Leave() {
@@ -564,7 +564,7 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
     case LOAD_SUPER_ATTR:
       // super(class, self).name in one instruction.
       if (top[-3] != reinterpret_cast<PyObject*>(&PySuper_Type)) {
-        out.act = Act::kUnknown;
+        out.kind = InstrKind::kUnknown;
         break;
       }
       made = PythonRef(PyObject_CallFunctionObjArgs(top[-3], top[-2], top[-1], nullptr));
@@ -608,7 +608,7 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
       out.b = top[-1];
       out.name = InPlaceName(argument);
       out.operation = argument >= kFirstInPlace ? argument - kFirstInPlace : argument;
-      if (out.name != nullptr) out.act = Act::kBinaryInPlace;
+      if (out.name != nullptr) out.kind = InstrKind::kBinaryInPlace;
       break;
     case LOAD_DEREF:
     case LOAD_FROM_DICT_OR_DEREF:
@@ -619,7 +619,7 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
       break;
     case CALL_INTRINSIC_1:
     case CALL_INTRINSIC_2:
-      out.act = ActOfIntrinsic(op, argument);
+      out.kind = InstrKindOfIntrinsic(op, argument);
       out.a = top[-1];
       break;
     case CALL: DecodeCall(op, argument, top, out); break;
@@ -648,23 +648,23 @@ bool InstructionTrace::State::Decode(_PyInterpreterFrame* frame, const CodeTable
 #if PY_VERSION_HEX < 0x030D0000
   if (entry.op == KW_NAMES) keyword_names = PyTuple_GET_ITEM(CodeOf(frame)->co_consts, entry.argument);
 #endif
-  out.act = entry.depth < 0 ? Act::kUnknown : kTable[entry.op];
-  if (out.act == Act::kHarmless) return false;
+  out.kind = entry.depth < 0 ? InstrKind::kUnknown : kTable[entry.op];
+  if (out.kind == InstrKind::kHarmless) return false;
   PyObject** top = frame->localsplus + CodeOf(frame)->co_nlocalsplus + entry.depth;
-  if (out.act == Act::kTruth && (top[-1] == Py_True || top[-1] == Py_False || top[-1] == Py_None)) return false;
+  if (out.kind == InstrKind::kTruth && (top[-1] == Py_True || top[-1] == Py_False || top[-1] == Py_None)) return false;
   out.code = CodeOf(frame);
   out.globals = frame->f_globals;
   out.builtins = frame->f_builtins;
   out.function = FunctionOfFrame(frame);
   made = PythonRef();
   out.top = top;
-  if (out.act != Act::kUnknown) DecodeOperands(frame, entry.op, entry.argument, top, out);
+  if (out.kind != InstrKind::kUnknown) DecodeOperands(frame, entry.op, entry.argument, top, out);
   if (PyErr_Occurred() != nullptr) {
     // super() or a slice that cannot be made: the instruction raises the same.
     DropError();
     return false;
   }
-  return out.act != Act::kHarmless;
+  return out.kind != InstrKind::kHarmless;
 }
 
 void InstructionTrace::State::Step(int offset) {
@@ -684,8 +684,8 @@ void InstructionTrace::State::Step(int offset) {
   Instruction instruction;
   instruction.position = offset;
   if (!Decode(frame, *entry, instruction)) return;
-  if (instruction.act == Act::kGive) {
-    if (open.gives == Taking::kNo) return;
+  if (instruction.kind == InstrKind::kReturnOrYield) {
+    if (open.gives == ResultUse::kNo) return;
     instruction.operation = static_cast<int>(open.gives);
   }
   const int tag = listener->OnInstruction(instruction);
@@ -725,7 +725,7 @@ void InstructionTrace::Mute() {
 bool InstructionTrace::running() const { return state_->running; }
 uint64_t InstructionTrace::count() const { return state_->count; }
 
-Act ActOf(int opcode) { return opcode >= 0 && opcode < 256 ? kTable[opcode] : Act::kUnknown; }
+InstrKind InstrKindOf(int opcode) { return opcode >= 0 && opcode < 256 ? kTable[opcode] : InstrKind::kUnknown; }
 
 }  // namespace ingot::client
 

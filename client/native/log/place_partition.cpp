@@ -2,7 +2,7 @@
 #include "client/native/log/place_partition.h"
 
 #include "client/native/cpython/origin.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/places/place_access.h"
 #include "proto/place_pair.h"
 
@@ -12,7 +12,7 @@ namespace {
 /// Tuples and the like are compared by what they hold.
 bool MayMeet(PyObject* object) {
   return PlacePartition::HasIdentity(object) && !PyTuple_Check(object) && !PyFrozenSet_Check(object) &&
-         !Callables::IsNative(object);
+         !EffectTable::IsNative(object);
 }
 
 }  // namespace
@@ -20,7 +20,7 @@ bool MayMeet(PyObject* object) {
 bool PlacePartition::HasIdentity(PyObject* value) {
   if (value == nullptr || IsAtom(value) || PyCode_Check(value)) return false;
   if (PyType_Check(value) || PyModule_Check(value)) return !HasOwnName(value);
-  if (!Callables::IsNative(value)) return true;
+  if (!EffectTable::IsNative(value)) return true;
   PyObject* self = PyCFunction_Check(value) ? PyCFunction_GET_SELF(value) : nullptr;
   return self != nullptr && !PyModule_Check(self) && !PyType_Check(self);
 }

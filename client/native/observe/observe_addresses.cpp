@@ -7,7 +7,7 @@
 
 #include "client/native/cpython/origin.h"
 #include "client/native/cpython/set_table.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/log/dependency_record.h"
 #include "client/native/observe/observer.h"
 #include "client/native/places/containers.h"
@@ -154,8 +154,8 @@ void Observer::Display(const Instruction& display) {
 /// The same of native code that is given such values, or lists of them.
 void Observer::AsKeys(PyObject* callable, const Arguments& arguments) {
   // Operators of PyTorch's, of which there are most, compare nothing.
-  if (refused_ || Callables::Shared().EffectOf(callable) == Effect::kOperator) return;
-  if (!ComparesWhatItIsGiven(Callables::NameOf(callable))) return;
+  if (refused_ || EffectTable::Shared().EffectOf(callable) == Effect::kOperator) return;
+  if (!ComparesWhatItIsGiven(EffectTable::NameOf(callable))) return;
   for (size_t i = 0; i < arguments.count; ++i) {
     PyObject* value = arguments.values[i];
     AsKey(value);
@@ -177,7 +177,7 @@ void Observer::NoteHashSeed() {
 /// A hash is used for more than finding an equal object.
 void Observer::Hash(PyObject* value) {
   static PyObject* const name = PyUnicode_InternFromString("__hash__");
-  if (IsNumber(value)) return LookAt(value);
+  if (IsNumber(value)) return SpecializeOn(value);
   if (IsTensor(value)) return Address(value);
   if (PyTuple_CheckExact(value)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) Hash(PyTuple_GET_ITEM(value, i));
@@ -210,7 +210,7 @@ void Observer::Text(PyObject* value) {
 void Observer::Order(PyObject* set) {
   if (is_unordered_ || refused_ || PySet_GET_SIZE(set) < 2) return;
   if (consumer_ != nullptr) {
-    const std::string name = Callables::NameOf(consumer_);
+    const std::string name = EffectTable::NameOf(consumer_);
     if (IsOrderFree(name)) return InheritOrder(set);
     const bool is_plain = AllMembers(set, [](PyObject* m) { return PyUnicode_CheckExact(m); }) ||
                           AllMembers(set, [](PyObject* m) { return PyLong_CheckExact(m); });

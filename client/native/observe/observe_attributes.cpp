@@ -6,7 +6,7 @@
 #include "client/native/cpython/compiled.h"
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/origin.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/effects/escapes.h"
 #include "client/native/observe/observer.h"
 #include "client/native/places/containers.h"
@@ -122,8 +122,8 @@ void Observer::LookUpSpecial(PyObject* instance, const char* name) {
   PyObject* found = LookUp(Py_TYPE(instance), name, instance);
   NoteType(instance);
   if (found == nullptr) return;
-  if (Callables::IsNative(found) && Callables::Shared().EffectOf(found) == Effect::kRefused) {
-    return Refuse("call", Callables::NameOf(found));
+  if (EffectTable::IsNative(found) && EffectTable::Shared().EffectOf(found) == Effect::kRefused) {
+    return Refuse("call", EffectTable::NameOf(found));
   }
   const PythonRef text(PyUnicode_InternFromString(name));
   if (!IsImmutable(Py_TYPE(instance))) ReadsUnderName(Py_TYPE(instance), text.get(), found);
@@ -254,7 +254,7 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   if (found == nullptr) return LoadMissing(object, name, has_hook);
   Bind(found, object);
   const bool may_raise = Py_TYPE(found)->tp_descr_get != nullptr && !PyFunction_Check(found) &&
-                         !Callables::IsNative(found) && !PyObject_TypeCheck(found, &PyStaticMethod_Type);
+                         !EffectTable::IsNative(found) && !PyObject_TypeCheck(found, &PyStaticMethod_Type);
   if (may_raise) FallsBack(object);
 }
 
@@ -267,7 +267,7 @@ void Observer::LoadMissing(PyObject* object, PyObject* name, bool has_hook) {
     return;
   }
   PyObject* hook = LookUp(type, getattr, object);
-  if (hook == nullptr || !Callables::IsNative(hook)) return LookUpSpecial(object, "__getattr__");
+  if (hook == nullptr || !EffectTable::IsNative(hook)) return LookUpSpecial(object, "__getattr__");
   CallFromClass(hook, object, {&name, 1, nullptr});  // `__getattr__ = dict.__getitem__`
 }
 
@@ -302,7 +302,7 @@ void Observer::Bind(PyObject* found, PyObject* object) {
   PyTypeObject* type = Py_TYPE(found);
   const auto number = log_.Find(found);
   if (object != nullptr && PyObject_TypeCheck(found, &PyGetSetDescr_Type)) return Getter(object, found);
-  if (PyFunction_Check(found) || Callables::IsNative(found) || type->tp_descr_get == nullptr) return;
+  if (PyFunction_Check(found) || EffectTable::IsNative(found) || type->tp_descr_get == nullptr) return;
   if (PyObject_TypeCheck(found, &PyProperty_Type)) {
     if (number) log_.NoteField(*number, "get");
     const PythonRef get(PyObject_GetAttrString(found, "fget"));
@@ -469,7 +469,7 @@ void Observer::Getter(PyObject* object, PyObject* found) {
   if (!number) return OwnGetter(object, found);
   if (!IsPart(object)) {
     if (HasText(name, "__weakref__")) return Refuse("foreign-attribute", "__weakref__");
-    if (Callables::Shared().EffectOf(found) != Effect::kWhole) LeadsOn(object, found);
+    if (EffectTable::Shared().EffectOf(found) != Effect::kWhole) LeadsOn(object, found);
     return Operand(object);
   }
   const PartField* row = FieldShownAs(object, ViewOf(name));
@@ -521,7 +521,7 @@ void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value)
     if (general != LookUpInClass(NativeBase(type), by_name)) {
       // `__setattr__ = dict.__setitem__`
       PyObject* values[] = {name, value};
-      if (general != nullptr && Callables::IsNative(general))
+      if (general != nullptr && EffectTable::IsNative(general))
         CallFromClass(general, object, {values, value == nullptr ? size_t{1} : size_t{2}, nullptr});
       else
         Refuse("call", TextOf(type, by_name) + ", which is no function");

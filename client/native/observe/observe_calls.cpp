@@ -7,7 +7,7 @@
 #include "client/native/cpython/compiled.h"
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/origin.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/effects/escapes.h"
 #include "client/native/observe/observer.h"
 #include "client/native/places/containers.h"
@@ -54,7 +54,7 @@ void Observer::DeepAll(const Arguments& arguments, size_t from) {
 
 /// A tuple of the arguments of a call that text can say; null for others.
 PythonRef Observer::PlainArguments(const Arguments& arguments) {
-  for (size_t i = 0; i < arguments.count; ++i) LookAt(arguments.values[i]);
+  for (size_t i = 0; i < arguments.count; ++i) SpecializeOn(arguments.values[i]);
   if (arguments.keyword_names != nullptr) return {};
   PythonRef values(PyTuple_New(static_cast<Py_ssize_t>(arguments.count)));
   for (size_t i = 0; i < arguments.count; ++i) {
@@ -78,7 +78,8 @@ void Observer::Answer(PyObject* callable, const Arguments& arguments) {
     if (path && !path->ends_with(':')) number = log_.AddRoot(callable, *path);
   }
   const PythonRef values = PlainArguments(arguments);
-  if (!number || !values) return Refuse("call", Callables::NameOf(callable) + ", whose answer may be one from before");
+  if (!number || !values)
+    return Refuse("call", EffectTable::NameOf(callable) + ", whose answer may be one from before");
   log_.NoteRead(*number, AccessKind::kAnswer, values.get());
 }
 
@@ -105,12 +106,12 @@ void Observer::Getters(const Arguments& arguments) {
     PyObject* getter = arguments.values[i];
     const std::string_view name = Py_TYPE(getter)->tp_name;
     if (name == "operator.methodcaller") return Refuse("call", "operator.methodcaller");
-    if (!Callables::IsGetter(getter)) continue;
+    if (!EffectTable::IsGetter(getter)) continue;
     for (size_t k = 0; k < arguments.count; ++k) {
       if (k == i) continue;
       PyObject* one = arguments.values[k];
       const bool is_plain = PyList_Check(one) || PyTuple_Check(one) || PyDict_Check(one) || PyAnySet_Check(one);
-      if (!is_plain && !IsAtom(one) && !PyFunction_Check(one) && !Callables::IsNative(one)) {
+      if (!is_plain && !IsAtom(one) && !PyFunction_Check(one) && !EffectTable::IsNative(one)) {
         return Refuse("call", std::string(name) + " over a " + Py_TYPE(one)->tp_name);
       }
       if (!is_plain) continue;
@@ -138,7 +139,7 @@ void Observer::TakeApart(PyObject* method) {
 int Observer::Call(PyObject* callable, const Arguments& arguments) {
   if (callable == nullptr) return kNone;
   if (PyFunction_Check(callable)) {
-    if (Callables::Shared().IsMarkedPure(callable)) DeepAll(arguments);
+    if (EffectTable::Shared().IsMarkedPure(callable)) DeepAll(arguments);
     EnterFunction(callable);
     const bool is_hash = arguments.count > 0 && IsTensor(arguments.values[0]) &&
                          ViewOf(reinterpret_cast<PyFunctionObject*>(callable)->func_qualname) == "Tensor.__hash__";
@@ -152,7 +153,7 @@ int Observer::Call(PyObject* callable, const Arguments& arguments) {
     return Call(PyMethod_GET_FUNCTION(callable), {values.data(), values.size(), arguments.keyword_names});
   }
   if (PyType_Check(callable)) return CallType(reinterpret_cast<PyTypeObject*>(callable), arguments);
-  if (Callables::IsNative(callable)) return CallNative(callable, arguments);
+  if (EffectTable::IsNative(callable)) return CallNative(callable, arguments);
   return CallOther(callable, arguments);
 }
 
@@ -162,7 +163,7 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
   PyTypeObject* type = Py_TYPE(callable);
   const std::string_view name = type->tp_name;
   const auto number = log_.Find(callable);
-  if (Callables::Shared().IsMarkedPure(callable)) {
+  if (EffectTable::Shared().IsMarkedPure(callable)) {
     DeepAll(arguments);
   } else if (name == "functools.partial") {
     return CallPartial(callable, arguments);
@@ -180,7 +181,7 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     if (const auto values = PlainArguments(arguments)) {
       answers_.push_back({*number, PythonRef::Borrow(values.get()), log_.writes().size()});
     } else {
-      Refuse("call", Callables::NameOf(callable) + ", whose answer may be one from before");
+      Refuse("call", EffectTable::NameOf(callable) + ", whose answer may be one from before");
     }
     return kAnswered;
   } else if (PyWeakref_CheckRefExact(callable)) {
@@ -191,13 +192,13 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     // What is called where there are no parts.
     if (IsModulePart(callable)) LoadAttribute(PyMethod_GET_SELF(wrapped), plain);
     return Call(wrapped, arguments);
-  } else if (name == "numpy.ufunc" || Callables::IsGetter(callable) || name == "operator.methodcaller") {
+  } else if (name == "numpy.ufunc" || EffectTable::IsGetter(callable) || name == "operator.methodcaller") {
     if (name == "operator.methodcaller") Refuse("call", std::string(name));
     DeepAll(arguments);
     const bool is_ufunc = name == "numpy.ufunc";
     if (!is_ufunc) Operand(callable);
     if (is_ufunc && arguments.NameOutput(callable))
-      Refuse("side-effect", Callables::NameOf(callable) + " with an array to write to");
+      Refuse("side-effect", EffectTable::NameOf(callable) + " with an array to write to");
     if (!is_ufunc && arguments.count > 0) GetBy(callable, arguments.values[0]);
   } else if (IsOfTorchOps(type)) {
     static PyObject* const call = PyUnicode_InternFromString("__call__");
@@ -221,7 +222,7 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     }
     return CallFromClass(found, callable, arguments);
   } else {
-    Refuse("call", Callables::NameOf(callable));
+    Refuse("call", EffectTable::NameOf(callable));
   }
   return kNone;
 }
@@ -230,7 +231,7 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
 /// bound to something else already, or is any other object, is called as it is.
 int Observer::CallFromClass(PyObject* found, PyObject* object, const Arguments& arguments) {
   if (Py_TYPE(found)->tp_descr_get == nullptr) return Call(found, arguments);
-  if (!PyFunction_Check(found) && !Callables::IsNative(found)) {
+  if (!PyFunction_Check(found) && !EffectTable::IsNative(found)) {
     Refuse("call", std::string("a ") + Py_TYPE(found)->tp_name + " that a class calls for its objects");
     return kNone;
   }
@@ -243,7 +244,7 @@ int Observer::CallFromClass(PyObject* found, PyObject* object, const Arguments& 
 void Observer::MatchKeys(PyObject* subject, PyObject* keys) {
   static PyObject* const get = PyUnicode_InternFromString("get");
   static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
-  taking_ = Taking::kContent;
+  result_use_ = ResultUse::kContent;
   if (!PyTuple_Check(keys) || PyTuple_GET_SIZE(keys) == 0) return;
   PyTypeObject* type = Py_TYPE(subject);
   LoadAttribute(subject, get);
@@ -260,7 +261,7 @@ void Observer::MatchKeys(PyObject* subject, PyObject* keys) {
     const int tag = is_of_class ? CallFromClass(of_class, subject, arguments) : Call(own.object.get(), arguments);
     if (tag != kNone) Refuse("call", std::string("`get` of a ") + type->tp_name + ", called by a pattern");
   }
-  taking_ = Taking::kContent;
+  result_use_ = ResultUse::kContent;
 }
 
 /// What it holds, read; the function is null where it is none.
@@ -309,7 +310,7 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
       return kNone;
     }
     if (type == &PySuper_Type && arguments.count == 0) LoadClassCell();
-    const Effect effect = Callables::Shared().EffectOfType(type);
+    const Effect effect = EffectTable::Shared().EffectOfType(type);
     if (effect == Effect::kRefused) {
       Refuse("call", type->tp_name);
       return kNone;
@@ -326,7 +327,7 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
     }
     is_text_ = type == &PyUnicode_Type;
     if (effect != Effect::kNothing) DeepAll(arguments);
-    taking_ = IsCollected(type, arguments.values, arguments.count) ? Taking::kNo : Taking::kContent;
+    result_use_ = IsCollected(type, arguments.values, arguments.count) ? ResultUse::kNo : ResultUse::kContent;
     if (PyType_IsSubtype(type, &PyDict_Type) && arguments.count > 0) Keys(arguments.values[0]);
     is_text_ = false;
     consumer_ = nullptr;
@@ -399,7 +400,7 @@ void Observer::LookUpConstruction(PyTypeObject* type) {
     if (refused_ || found == nullptr) return;
     Bind(found);
     // Of classes that pybind11 made the table says it, whose functions share a name.
-    const bool is_known = PyInstanceMethod_Check(found) && Callables::Shared().EffectOfType(type) != Effect::kRefused;
+    const bool is_known = PyInstanceMethod_Check(found) && EffectTable::Shared().EffectOfType(type) != Effect::kRefused;
     if (!is_known) CalledFromClass(found);
     if (PyFunction_Check(found)) EnterFunction(found);
   }

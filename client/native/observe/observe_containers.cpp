@@ -4,7 +4,7 @@
 #include "client/native/cpython/compiled.h"
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/origin.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/observe/observer.h"
 #include "client/native/places/containers.h"
 #include "client/native/places/tensor_facts.h"
@@ -38,7 +38,7 @@ void Observer::OwnLength(PyObject* value) {
 }
 
 void Observer::Truth(PyObject* value) {
-  if (IsAtom(value)) return LookAt(value);
+  if (IsAtom(value)) return SpecializeOn(value);
   if (PyModule_Check(value)) return Operand(value);
   if (PyObject* const wrapped = CompiledTarget(value)) {
     if (const auto number = log_.Find(value)) log_.NoteField(*number, "wrapped");
@@ -59,7 +59,7 @@ void Observer::Combined(PyObject* value, PyObject* other) {
 }
 
 void Observer::Contains(PyObject* container, PyObject* item) {
-  LookAt(item);
+  SpecializeOn(item);
   CodeOf(container, "__contains__");
   if (PyDict_Check(container)) LookFor(item, container);
   const auto number = log_.Find(container);

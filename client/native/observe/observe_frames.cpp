@@ -9,7 +9,7 @@
 #include "client/native/cpython/compiled.h"
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/origin.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/effects/escapes.h"
 #include "client/native/places/containers.h"
 #include "client/native/places/field_content.h"
@@ -31,38 +31,38 @@ void EachCell(PyObject* function, Visit visit) {
 }
 
 /// Code of PyTorch's that keeps books of its own: what it reads there steers no answer.
-std::optional<InstructionListener::Wish> WishOfTorch(std::string_view file, std::string_view function) {
-  using Wish = InstructionListener::Wish;
+std::optional<InstructionListener::FrameMode> FrameModeOfTorch(std::string_view file, std::string_view function) {
+  using FrameMode = InstructionListener::FrameMode;
   struct Entry {
     std::string_view file, function;
-    Wish wish;
+    FrameMode mode;
   };
   constexpr Entry kEntries[] = {
       // Operators come into torch.ops when they are first asked for; the graph names them.
-      {"/torch/_ops.py", "_Ops.__getattr__", Wish::kMute},
-      {"/torch/_ops.py", "_OpNamespace.__getattr__", Wish::kMute},
-      {"/torch/_ops.py", "OpOverloadPacket.__getattr__", Wish::kMute},
-      {"/torch/_ops.py", "HigherOrderOperator.", Wish::kSkip},
+      {"/torch/_ops.py", "_Ops.__getattr__", FrameMode::kMute},
+      {"/torch/_ops.py", "_OpNamespace.__getattr__", FrameMode::kMute},
+      {"/torch/_ops.py", "OpOverloadPacket.__getattr__", FrameMode::kMute},
+      {"/torch/_ops.py", "HigherOrderOperator.", FrameMode::kSkip},
       // EnterOperator() says what these read.
-      {"/torch/_ops.py", "OpOverload.__call__", Wish::kSkip},
-      {"/torch/_ops.py", "TorchBindOpOverload.__call__", Wish::kSkip},
-      {"/torch/_ops.py", "OpOverloadPacket.__call__", Wish::kSkip},
+      {"/torch/_ops.py", "OpOverload.__call__", FrameMode::kSkip},
+      {"/torch/_ops.py", "TorchBindOpOverload.__call__", FrameMode::kSkip},
+      {"/torch/_ops.py", "OpOverloadPacket.__call__", FrameMode::kSkip},
       // As that of tensors below.
-      {"/torch/_ops.py", "OpOverload.__hash__", Wish::kMute},
-      {"/torch/_ops.py", "OpOverloadPacket.__hash__", Wish::kMute},
+      {"/torch/_ops.py", "OpOverload.__hash__", FrameMode::kMute},
+      {"/torch/_ops.py", "OpOverloadPacket.__hash__", FrameMode::kMute},
       // The result of a collective, which the recorder waits for.
-      {"/torch/distributed/_functional_collectives.py", "AsyncCollectiveTensor.", Wish::kMute},
+      {"/torch/distributed/_functional_collectives.py", "AsyncCollectiveTensor.", FrameMode::kMute},
       // Numbers modules for Dynamo.
-      {"/torch/_dynamo/mutation_guard.py", "GenerationTracker.", Wish::kMute},
+      {"/torch/_dynamo/mutation_guard.py", "GenerationTracker.", FrameMode::kMute},
       // Sets and dicts find an object again by its address. Who asks for the number is met at the call.
-      {"/torch/_tensor.py", "Tensor.__hash__", Wish::kMute},
+      {"/torch/_tensor.py", "Tensor.__hash__", FrameMode::kMute},
       // Numbers classes, and makes one for the way back.
-      {"/torch/autograd/function.py", "FunctionMeta.", Wish::kMute},
+      {"/torch/autograd/function.py", "FunctionMeta.", FrameMode::kMute},
       // Looks a class up when it is first asked for.
-      {"/torch/_opaque_base.py", "OpaqueBaseMeta.", Wish::kMute},
+      {"/torch/_opaque_base.py", "OpaqueBaseMeta.", FrameMode::kMute},
   };
   for (const Entry& entry : kEntries) {
-    if (file.ends_with(entry.file) && function.starts_with(entry.function)) return entry.wish;
+    if (file.ends_with(entry.file) && function.starts_with(entry.function)) return entry.mode;
   }
   return std::nullopt;
 }
@@ -86,9 +86,9 @@ bool WritesMessages(std::string_view module, std::string_view function) {
 
 }  // namespace
 
-InstructionListener::Wish Observer::Enter(const EnteredFrame& frame) {
-  if (IsInMetaKernel()) return Wish::kMute;
-  if (refused_) return Wish::kSkip;
+InstructionListener::FrameMode Observer::Enter(const EnteredFrame& frame) {
+  if (IsInMetaKernel()) return FrameMode::kMute;
+  if (refused_) return FrameMode::kSkip;
   if (IsInOperator()) {
     // A kernel written in Python is a step of the graph and runs in every call; that it is the same
     // code is noted.
@@ -98,21 +98,21 @@ InstructionListener::Wish Observer::Enter(const EnteredFrame& frame) {
             ? std::nullopt
             : CanonicalPath(function, ViewOf(frame.function->func_module), ViewOf(frame.function->func_qualname));
     if (path && !path->ends_with(':')) log_.NoteField(log_.AddRoot(function, *path), "code");
-    return Wish::kMute;
+    return FrameMode::kMute;
   }
   if (reinterpret_cast<PyObject*>(frame.code) == import_code_.get()) Import(frame.first);
-  auto it = wishes_.find(frame.code);
-  if (it == wishes_.end()) {
-    Wish wish = Wish::kObserve;
+  auto it = modes_.find(frame.code);
+  if (it == modes_.end()) {
+    FrameMode mode = FrameMode::kObserve;
     const std::string_view file = ViewOf(frame.code->co_filename);
     if (reinterpret_cast<PyObject*>(frame.code) == import_code_.get()) {
-      wish = Wish::kMute;
+      mode = FrameMode::kMute;
     } else if (file.starts_with(own_)) {
-      wish = Wish::kSkip;
-    } else if (const auto of_torch = WishOfTorch(file, ViewOf(frame.code->co_qualname))) {
-      wish = *of_torch;
+      mode = FrameMode::kSkip;
+    } else if (const auto of_torch = FrameModeOfTorch(file, ViewOf(frame.code->co_qualname))) {
+      mode = *of_torch;
     } else if (WritesMessages(ViewOf(NameOfGlobals(frame.globals)), ViewOf(frame.code->co_name))) {
-      wish = Wish::kMute;
+      mode = FrameMode::kMute;
     }
     const bool is_of_tensor = file.ends_with("/torch/_tensor.py");
     if (is_of_tensor && ViewOf(frame.code->co_qualname) == "Tensor.__hash__")
@@ -122,18 +122,19 @@ InstructionListener::Wish Observer::Enter(const EnteredFrame& frame) {
     if (file.ends_with("/torch/_ops.py") && ViewOf(frame.code->co_qualname) == "HigherOrderOperator.__call__")
       hooks_.escape({"higher-order", frame.first == nullptr ? "" : Py_TYPE(frame.first)->tp_name});
     held_.push_back(PythonRef::Borrow(reinterpret_cast<PyObject*>(frame.code)));
-    it = wishes_.emplace(frame.code, wish).first;
+    it = modes_.emplace(frame.code, mode).first;
     // Code that torch.compile made computes behind the dispatcher's back.
     if (IsCompiledCall(frame.code)) {
       Refuse("compiled", "the function calls torch.compile");
-      return Wish::kSkip;
+      return FrameMode::kSkip;
     }
   }
-  if (it->second == Wish::kSkip && frame.first != nullptr && IsOfTorchOps(Py_TYPE(frame.first))) EnterOperator(frame);
+  if (it->second == FrameMode::kSkip && frame.first != nullptr && IsOfTorchOps(Py_TYPE(frame.first)))
+    EnterOperator(frame);
   const auto is_this = [&](const PythonRef& code) { return code.get() == reinterpret_cast<PyObject*>(frame.code); };
   if (std::ranges::any_of(interrupts_, is_this)) {
     Refuse("interrupted", std::string(ViewOf(frame.code->co_qualname)) + " handled a signal during the call");
-    return Wish::kSkip;
+    return FrameMode::kSkip;
   }
   const bool is_tensor_hash = reinterpret_cast<PyObject*>(frame.code) == tensor_hash_.get();
   if (is_tensor_hash && frame.first != nullptr) FindByAddress(frame.first);
@@ -141,13 +142,13 @@ InstructionListener::Wish Observer::Enter(const EnteredFrame& frame) {
   // tidy up. A program's own would have to run when a native call ends what it never made.
   const bool is_finalizer = frame.first != nullptr && !log_.IsOutside(reinterpret_cast<PyObject*>(frame.function)) &&
                             (PyWeakref_CheckRef(frame.first) || ViewOf(frame.code->co_name) == "__del__");
-  if (it->second == Wish::kObserve && is_finalizer) {
-    if (IsOfLibrary(reinterpret_cast<PyObject*>(frame.function))) return Wish::kMute;
+  if (it->second == FrameMode::kObserve && is_finalizer) {
+    if (IsOfLibrary(reinterpret_cast<PyObject*>(frame.function))) return FrameMode::kMute;
     Refuse("finalizer", std::string(ViewOf(frame.code->co_qualname)) + " ran when an object went");
-    return Wish::kSkip;
+    return FrameMode::kSkip;
   }
-  if (it->second == Wish::kObserve) Explain(frame);
-  return refused_ ? Wish::kSkip : it->second;
+  if (it->second == FrameMode::kObserve) Explain(frame);
+  return refused_ ? FrameMode::kSkip : it->second;
 }
 
 /// An operator is called, which calls the function that it stands for: the instructions that do so are not told.
@@ -159,9 +160,9 @@ void Observer::EnterOperator(const EnteredFrame& frame) {
   if (MakesOperators(Py_TYPE(frame.first))) LoadAttribute(frame.first, is_bound);
   const PlaceValue stands_for = LoadPlace(frame.first, AccessKind::kAttribute, op);
   if (stands_for.is_absent() || PyFunction_Check(stands_for.object.get())) return;
-  const bool is_operator = Callables::IsNative(stands_for.object.get()) &&
-                           Callables::Shared().EffectOf(stands_for.object.get()) == Effect::kOperator;
-  if (!is_operator) Refuse("call", Callables::NameOf(stands_for.object.get()) + ", for which an operator stands");
+  const bool is_operator = EffectTable::IsNative(stands_for.object.get()) &&
+                           EffectTable::Shared().EffectOf(stands_for.object.get()) == Effect::kOperator;
+  if (!is_operator) Refuse("call", EffectTable::NameOf(stands_for.object.get()) + ", for which an operator stands");
 }
 
 /// A function that runs was read from outside or made by the run; one that C code calls by itself

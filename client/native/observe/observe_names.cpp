@@ -9,7 +9,7 @@
 #include "client/native/cpython/compiled.h"
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/origin.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/effects/escapes.h"
 #include "client/native/places/containers.h"
 #include "client/native/places/field_content.h"

@@ -7,7 +7,7 @@
 #include "client/native/cpython/compiled.h"
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/origin.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/effects/escapes.h"
 #include "client/native/observe/observer.h"
 #include "client/native/places/containers.h"
@@ -63,10 +63,10 @@ void Observer::Change(PyObject* callable, const Arguments& arguments, bool reads
   if (arguments.count == 0) return;
   PyObject* self = arguments.values[0];
   const auto number = log_.Find(self);
-  const std::string name = Callables::NameOf(callable);
+  const std::string name = EffectTable::NameOf(callable);
   DeepAll(arguments, 1);
   if (PyDict_Check(self) && arguments.count > 1) Keys(arguments.values[1]);
-  if (ComparesElements(name)) LookInto(self);
+  if (ComparesElements(name)) SpecializeOnContent(self);
   if (!number) {
     if (name == "set.pop" && PyAnySet_Check(self)) Order(self);  // It takes the first.
     IsGuardedElsewhere(self, "changed");
@@ -151,7 +151,7 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
   Arguments arguments = given;
   PyObject* self = SelfOf(callable);
   if (Py_TYPE(callable) == BoundSlotType() && log_.IsOutside(callable))
-    Refuse("call", Callables::NameOf(callable) + ", bound before");
+    Refuse("call", EffectTable::NameOf(callable) + ", bound before");
   if (self != nullptr && !(PyType_Check(self) && PyCFunction_Check(callable))) {
     bound.push_back(self);
     bound.insert(bound.end(), given.values, given.values + given.count);
@@ -182,7 +182,7 @@ bool Observer::HoldsObjects(PyObject* value, int depth) {
 }
 
 /// What native code with this effect makes of what Python code gives it. Only what is named here hands it on.
-Taking Observer::TakingOf(Effect effect, const Arguments& arguments) const {
+ResultUse Observer::ResultUseOf(Effect effect, const Arguments& arguments) const {
   const auto holds = [&](size_t i) { return i < arguments.count && HoldsObjects(arguments.values[i]); };
   switch (effect) {
     case Effect::kGetAttribute:
@@ -195,35 +195,35 @@ Taking Observer::TakingOf(Effect effect, const Arguments& arguments) const {
     case Effect::kBind:
     case Effect::kApply:
     case Effect::kImport:
-    case Effect::kMakeClass: return Taking::kNo;
+    case Effect::kMakeClass: return ResultUse::kNo;
     case Effect::kGetItem:
     case Effect::kSetItem:
-    case Effect::kDeleteItem: return holds(1) ? Taking::kContent : Taking::kNo;
+    case Effect::kDeleteItem: return holds(1) ? ResultUse::kContent : ResultUse::kNo;
     // They call functions that take their place, and may be asked for an index.
     case Effect::kOperator:
       for (size_t i = 0; i < arguments.count; ++i) {
-        if (holds(i)) return Taking::kContent;
+        if (holds(i)) return ResultUse::kContent;
       }
-      return Taking::kNo;
-    case Effect::kLength: return awaits_length_ ? Taking::kLength : Taking::kContent;
-    case Effect::kTruth: return Taking::kTruth;
-    default: return Taking::kContent;
+      return ResultUse::kNo;
+    case Effect::kLength: return awaits_length_ ? ResultUse::kLength : ResultUse::kContent;
+    case Effect::kTruth: return ResultUse::kTruth;
+    default: return ResultUse::kContent;
   }
 }
 
 int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
   PyObject* const* values = arguments.values;
   const size_t count = arguments.positional();
-  const Effect effect = Callables::Shared().EffectOf(callable);
-  taking_ = TakingOf(effect, arguments);
+  const Effect effect = EffectTable::Shared().EffectOf(callable);
+  result_use_ = ResultUseOf(effect, arguments);
   switch (effect) {
     case Effect::kRefused: {
-      const std::string name = Callables::NameOf(callable);
+      const std::string name = EffectTable::NameOf(callable);
       Refuse(name.find("autocast") == std::string::npos ? "call" : "autocast", name);
       break;
     }
     case Effect::kIdentity:
-      for (size_t i = 0; i < count; ++i) LookAt(values[i]);
+      for (size_t i = 0; i < count; ++i) SpecializeOn(values[i]);
       if (count == 2) Identity(values[0], values[1]);
       break;
     case Effect::kClass:
@@ -242,15 +242,15 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       DeepAll(arguments);
       may_find_ = false;
       Getters(arguments);
-      if (count > 0 && IsTensor(values[0]) && Callables::ShortNameOf(callable) == "stride") NoteStrides(values[0]);
-      if (count > 0 && IsTensor(values[0]) && Callables::ShortNameOf(callable) == "requires_grad_") {
+      if (count > 0 && IsTensor(values[0]) && EffectTable::ShortNameOf(callable) == "stride") NoteStrides(values[0]);
+      if (count > 0 && IsTensor(values[0]) && EffectTable::ShortNameOf(callable) == "requires_grad_") {
         if (const auto number = log_.Find(values[0])) log_.NoteField(*number, "grad");
         if (log_.IsArgument(values[0])) Refuse("side-effect", "whether an argument requires a gradient was set");
       }
       break;
     case Effect::kArray:
       DeepAll(arguments);
-      if (arguments.NameOutput()) Refuse("side-effect", Callables::NameOf(callable) + " with an array to write to");
+      if (arguments.NameOutput()) Refuse("side-effect", EffectTable::NameOf(callable) + " with an array to write to");
       break;
     case Effect::kFill:
       DeepAll(arguments, 1);
@@ -262,7 +262,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       if (count > 0 && log_.IsArgument(values[0]) && IsGuardedElsewhere(values[0], "filled")) break;
       if (count > 0 && log_.IsOutside(values[0]))
         Refuse("side-effect",
-               Callables::NameOf(callable) + " changes a " + Py_TYPE(values[0])->tp_name + " that existed before");
+               EffectTable::NameOf(callable) + " changes a " + Py_TYPE(values[0])->tp_name + " that existed before");
       break;
     case Effect::kMakeTensor: {
       if (count > 0 && PyType_Check(values[0])) CheckMakes(reinterpret_cast<PyTypeObject*>(values[0]));
@@ -280,7 +280,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       break;
     }
     case Effect::kEscape: {
-      const std::string name = Callables::NameOf(callable);
+      const std::string name = EffectTable::NameOf(callable);
       const std::string_view method = std::string_view(name).substr(name.rfind('.') + 1);
       DeepAll(arguments);
       Escape(count > 0 ? values[0] : nullptr, EscapeOf(method), method);
@@ -291,7 +291,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       if (count > 0 && IsTensor(values[0]) && !is_list_followed_) hooks_.list(values[0]);
       break;
     case Effect::kState: return kSetting;
-    case Effect::kAnswer: Answer(callable, arguments); return kSetting;
+    case Effect::kReplayedQuery: Answer(callable, arguments); return kSetting;
     case Effect::kContent: {
       const auto number = count > 0 ? log_.Find(values[0]) : std::nullopt;
       if (number) log_.NoteField(*number, "content");
@@ -310,8 +310,8 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       break;
     case Effect::kText:
       if (count > 0 && PyUnicode_Check(values[0]) && NamesAttributes(values[0]) &&
-          Callables::NameOf(callable).starts_with("str.format"))
-        Refuse("call", Callables::NameOf(callable) + " that reads attributes");
+          EffectTable::NameOf(callable).starts_with("str.format"))
+        Refuse("call", EffectTable::NameOf(callable) + " that reads attributes");
       for (size_t i = 0; i < arguments.count; ++i) Text(values[i]);
       break;
     case Effect::kHash:
@@ -319,7 +319,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       DeepAll(arguments);
       break;
     case Effect::kAcquire:
-      if (arguments.count > 1) Refuse("call", Callables::NameOf(callable) + " that may not wait");
+      if (arguments.count > 1) Refuse("call", EffectTable::NameOf(callable) + " that may not wait");
       ++locks_[PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : count > 0 ? values[0] : nullptr];
       break;
     case Effect::kRelease:
@@ -358,7 +358,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       if (PyCFunction_Check(callable)) {  // operator.setitem
         StoreSubscript(values[0], values[1], value);
       } else {  // dict.__setitem__ itself is not sent to the class's own.
-        StoreItem(values[0], values[1], value, Callables::NameOf(callable));
+        StoreItem(values[0], values[1], value, EffectTable::NameOf(callable));
       }
       break;
     }
@@ -401,7 +401,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       }
       ++classes_in_making_;
       return kMadeClass;
-    case Effect::kOwnDict: {
+    case Effect::kVars: {
       if (count == 0) break;
       if (PyType_Check(values[0])) Refuse("class-dict", "vars of a class");
       static PyObject* const dict = PyUnicode_InternFromString("__dict__");
@@ -423,7 +423,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       const auto number = count > 0 ? log_.Find(values[0]) : std::nullopt;
       if (!number) break;
       NoteContext(*number);
-      if (count > 1) LookAt(values[1]);
+      if (count > 1) SpecializeOn(values[1]);
       static PyObject* const context = PyUnicode_InternFromString("context");
       borrowed_contexts_.emplace(*number, *LoadPlace(values[0], AccessKind::kField, context).content);
       if (count > 1 && context_values_.insert(values[1]).second) held_.push_back(PythonRef::Borrow(values[1]));
@@ -464,12 +464,12 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
     case Effect::kMode: {
       // pybind11's classes share the names of such functions, whose first argument is pybind11's own. The results say
       // whether they were made in inference mode.
-      const std::string mode = count > 1 ? Callables::NameOf(values[1]) : "";
-      if (mode != "torch._C._InferenceMode") Refuse("call", Callables::NameOf(callable) + " of " + mode);
+      const std::string mode = count > 1 ? EffectTable::NameOf(values[1]) : "";
+      if (mode != "torch._C._InferenceMode") Refuse("call", EffectTable::NameOf(callable) + " of " + mode);
       break;
     }
     case Effect::kPrint: Print(arguments); break;
-    case Effect::kBases:
+    case Effect::kTypeHierarchy:
       // Bound to a class, which is no argument then.
       if (PyObject* owner = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
           owner != nullptr && PyType_Check(owner))

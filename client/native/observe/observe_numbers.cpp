@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the observer follows numbers that came out of tensors (tensor_numbers.h). What it models is computed with tensors
-// as well; whatever else looks at such a number fixes it: every reading of a value passes LookAt().
+// as well; whatever else looks at such a number fixes it: every reading of a value passes SpecializeOn().
 
 #include <algorithm>
 #include <iterator>
@@ -11,7 +11,7 @@
 
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/python_numbers.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/observe/observer.h"
 #include "client/native/places/tensor_facts.h"
 
@@ -70,13 +70,13 @@ void Observer::FixNumbers(const std::vector<PyObject*>& flat) {
 /// Numbers that are computed with or compared: a size takes part as a tensor that has its value.
 void Observer::TakePart(PyObject* a, PyObject* b) {
   for (PyObject* one : {a, b}) {
-    if (one != nullptr) PassOn(one);
+    if (one != nullptr) Propagate(one);
   }
 }
 
 size_t Observer::AwaitNumber(NumberOp op, PyObject* a, PyObject* b) {
   TakePart(a, b);
-  return Await({.kind = Awaited::kNumber, .number_op = op, .tensors = Held(a, b)});
+  return AddPending({.kind = PendingResult::kNumber, .number_op = op, .tensors = Held(a, b)});
 }
 
 /// Gives an operator the tensor in the number's place. False where it does not take it.
@@ -90,12 +90,12 @@ bool Observer::StandIn(PyObject*& slot, PyObject* beside, bool must_fit) {
 
 /// Before the instruction runs. As Follow().
 size_t Observer::FollowNumber(const Instruction& in) {
-  switch (in.act) {
-    case Act::kBinary:
-    case Act::kBinaryInPlace: return FollowNumberBinary(in);
-    case Act::kUnary:
+  switch (in.kind) {
+    case InstrKind::kBinary:
+    case InstrKind::kBinaryInPlace: return FollowNumberBinary(in);
+    case InstrKind::kUnary:
       return in.operation == 1 && numbers_.Find(in.a) != nullptr ? AwaitNumber(NumberOp::Negative, in.a, nullptr) : 0;
-    case Act::kCompare: {
+    case InstrKind::kCompare: {
       const bool is_one = numbers_.Find(in.a) != nullptr || numbers_.Find(in.b) != nullptr;
       if (!is_one || in.operation > Py_GE) return 0;
       if (IsTensor(in.a) || IsTensor(in.b)) return FollowNumberBinary(in);
@@ -103,16 +103,16 @@ size_t Observer::FollowNumber(const Instruction& in) {
       if (numbers_.Compare(in.operation, in.a, in.b)) {
         TakePart(in.a, in.b);
       } else {
-        LookAt(in.a);
-        LookAt(in.b);
+        SpecializeOn(in.a);
+        SpecializeOn(in.b);
       }
       return 0;
     }
-    case Act::kTruth:
+    case InstrKind::kTruth:
       numbers_.CompareWith(TensorNumbers::Kind::Zero, in.a);
-      PassOn(in.a);
+      Propagate(in.a);
       return 0;
-    case Act::kCall: return FollowNumberCall(in);
+    case InstrKind::kCall: return FollowNumberCall(in);
     default: return 0;
   }
 }
@@ -122,8 +122,8 @@ bool Observer::CompareFloats(int operation, PyObject* a, PyObject* b) {
   const auto compared = floats_.empty() ? std::nullopt : floats_.Compared(a, b);
   if (!compared) return false;
   NoteCompared(operation, compared->first, compared->second);
-  PassOn(a);
-  PassOn(b);
+  Propagate(a);
+  Propagate(b);
   return true;
 }
 
@@ -137,7 +137,7 @@ size_t Observer::FollowNumberBinary(const Instruction& in) {
   const bool is_a = numbers_.Find(in.a) != nullptr, is_b = numbers_.Find(in.b) != nullptr;
   if (!is_a && !is_b) return 0;
   const auto* found = std::ranges::find(kOps, in.operation, &std::pair<int, NumberOp>::first);
-  const bool is_compared = in.act == Act::kCompare;
+  const bool is_compared = in.kind == InstrKind::kCompare;
   if (IsTensor(in.a) || IsTensor(in.b)) {
     const bool is_simple = found != std::end(kOps) && found->second <= NumberOp::TrueDiv;
     if (!is_simple && !is_compared) return 0;
@@ -146,10 +146,10 @@ size_t Observer::FollowNumberBinary(const Instruction& in) {
       // so does where the number goes.
       const PythonRef name(PyUnicode_InternFromString(ReflectedName(found->second)));
       PyObject* const method = name ? LookUpInClass(Py_TYPE(in.b), name.get()) : nullptr;
-      if (method != nullptr && PyFunction_Check(method)) return PassOn(in.a), 0;
+      if (method != nullptr && PyFunction_Check(method)) return Propagate(in.a), 0;
     }
     // `k += x` makes a tensor; in a number's place one would be changed.
-    if (is_a && in.act == Act::kBinaryInPlace) return 0;
+    if (is_a && in.kind == InstrKind::kBinaryInPlace) return 0;
     StandIn(is_a ? in.top[-2] : in.top[-1], is_a ? in.b : in.a, false);
     return 0;
   }
@@ -173,8 +173,8 @@ size_t Observer::FollowNumberCall(const Instruction& in) {
   PyObject* one = values[found[0]];
   const bool is_alone = in.arg_count == 1 && in.keyword_names == nullptr;
   const bool is_int = in.a == reinterpret_cast<PyObject*>(&PyLong_Type);
-  if (is_alone && floats_.Find(one) != nullptr && (is_int || Callables::IsNative(in.a))) {
-    const std::string name = is_int ? "int" : Callables::NameOf(in.a);
+  if (is_alone && floats_.Find(one) != nullptr && (is_int || EffectTable::IsNative(in.a))) {
+    const std::string name = is_int ? "int" : EffectTable::NameOf(in.a);
     static constexpr std::pair<std::string_view, SizeFloats::Rounding> kRoundings[] = {
         {"int", SizeFloats::Rounding::kTowardZero},
         {"math.trunc", SizeFloats::Rounding::kTowardZero},
@@ -185,22 +185,22 @@ size_t Observer::FollowNumberCall(const Instruction& in) {
     const auto term =
         found_one == std::end(kRoundings) ? std::nullopt : floats_.Rounded(found_one->second, one, Where());
     if (term) {
-      PassOn(one);
-      return Await({.kind = Awaited::kTerm, .term = *term});
+      Propagate(one);
+      return AddPending({.kind = PendingResult::kTerm, .term = *term});
     }
   }
   if (PyType_Check(in.a)) {
     if (in.a == reinterpret_cast<PyObject*>(&PyFloat_Type) && is_alone) {
       if (PyLong_CheckExact(one)) return AwaitNumber(NumberOp::ToFloat, one, nullptr);
-      PassOn(one);  // The same object.
+      Propagate(one);  // The same object.
     }
-    if (in.a == reinterpret_cast<PyObject*>(&PyLong_Type) && is_alone && PyLong_CheckExact(one)) PassOn(one);
+    if (in.a == reinterpret_cast<PyObject*>(&PyLong_Type) && is_alone && PyLong_CheckExact(one)) Propagate(one);
     return 0;
   }
-  if (!Callables::IsNative(in.a)) return 0;
-  const std::string name = Callables::NameOf(in.a);
-  const std::string_view last = Callables::ShortNameOf(in.a);
-  const Effect effect = Callables::Shared().EffectOf(in.a);
+  if (!EffectTable::IsNative(in.a)) return 0;
+  const std::string name = EffectTable::NameOf(in.a);
+  const std::string_view last = EffectTable::ShortNameOf(in.a);
+  const Effect effect = EffectTable::Shared().EffectOf(in.a);
   if (effect == Effect::kPure && is_alone && name == "abs") return AwaitNumber(NumberOp::Absolute, one, nullptr);
   if (effect == Effect::kPure && is_alone && name == "math.sqrt")
     return AwaitNumber(NumberOp::SquareRoot, one, nullptr);
@@ -211,7 +211,7 @@ size_t Observer::FollowNumberCall(const Instruction& in) {
   for (const auto& [asked, kind] : kAsked) {
     if (effect != Effect::kPure || !is_alone || name != asked) continue;
     numbers_.CompareWith(kind, one);
-    PassOn(one);
+    Propagate(one);
     return 0;
   }
   if (effect == Effect::kPure && in.keyword_names == nullptr && in.arg_count > 1 && (name == "min" || name == "max")) {

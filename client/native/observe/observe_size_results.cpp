@@ -8,7 +8,7 @@
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/origin.h"
 #include "client/native/cpython/python_numbers.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/observe/observer.h"
 #include "client/native/places/tensor_facts.h"
 
@@ -25,71 +25,72 @@ bool IsSize(PyObject* value) { return std::string_view(Py_TYPE(value)->tp_name) 
 
 /// Gives what takes the result's place, a new reference, or null.
 PyObject* Observer::FollowResult(size_t number, PyObject* result) {
-  if (number >= awaited_.size() || refused_) return nullptr;
-  const Awaited awaited = std::move(awaited_[number]);
-  awaited_[number].kind = Awaited::kDone;
-  if (awaited.kind == Awaited::kNumber) {
-    PyObject *a = awaited.tensors[0].get(), *b = awaited.tensors.size() > 1 ? awaited.tensors[1].get() : nullptr;
+  if (number >= pending_results_.size() || refused_) return nullptr;
+  const PendingResult pending = std::move(pending_results_[number]);
+  pending_results_[number].kind = PendingResult::kDone;
+  if (pending.kind == PendingResult::kNumber) {
+    PyObject *a = pending.tensors[0].get(), *b = pending.tensors.size() > 1 ? pending.tensors[1].get() : nullptr;
     const auto is_other = [this](PyObject* one) {
       return one != nullptr && numbers_.Find(one) != nullptr && floats_.Find(one) == nullptr;
     };
     const bool is_of_sizes = !is_other(a) && !is_other(b);
-    PyObject* taken = numbers_.Combine(awaited.number_op, a, b, result);
-    if (is_of_sizes) floats_.Note(awaited.number_op, a, b, taken != nullptr ? taken : result, Where());
+    PyObject* taken = numbers_.Combine(pending.number_op, a, b, result);
+    if (is_of_sizes) floats_.Note(pending.number_op, a, b, taken != nullptr ? taken : result, Where());
     return taken;
   }
-  if (awaited.kind == Awaited::kList) {
-    if (result != nullptr && PyList_CheckExact(result)) numbers_.ReadAll(awaited.tensors[0].get(), result);
-    return FixTensors(awaited.tensors), nullptr;
+  if (pending.kind == PendingResult::kList) {
+    if (result != nullptr && PyList_CheckExact(result)) numbers_.ReadAll(pending.tensors[0].get(), result);
+    return FixTensors(pending.tensors), nullptr;
   }
   if (sizes_.lost()) return nullptr;
-  if (awaited.kind == Awaited::kOperator && awaited.name == "item" && result != nullptr && !awaited.tensors.empty())
-    return numbers_.Read(awaited.tensors[0].get(), result);
-  switch (awaited.kind) {
-    case Awaited::kNumber:
-    case Awaited::kList: break;
-    case Awaited::kTerm: {
+  if (pending.kind == PendingResult::kOperator && pending.name == "item" && result != nullptr &&
+      !pending.tensors.empty())
+    return numbers_.Read(pending.tensors[0].get(), result);
+  switch (pending.kind) {
+    case PendingResult::kNumber:
+    case PendingResult::kList: break;
+    case PendingResult::kTerm: {
       const auto value = result == nullptr ? std::nullopt : IntOf(result);
-      if (value && *value == sizes_.ValueOf(awaited.term)) return sizes_.Make(awaited.term, Where());
+      if (value && *value == sizes_.ValueOf(pending.term)) return sizes_.Make(pending.term, Where());
       sizes_.GiveUp("a computation with sizes gave another number at " + Where());
       return nullptr;
     }
-    case Awaited::kLength: {
+    case PendingResult::kLength: {
       // `__len__` has given a size; else it has been looked at.
       const auto term = std::exchange(given_length_, std::nullopt);
       const auto value = result == nullptr ? std::nullopt : IntOf(result);
       return term && value && *value == sizes_.ValueOf(*term) ? sizes_.Make(*term, Where()) : nullptr;
     }
-    case Awaited::kAttribute: return SizesOf(awaited, result);
-    case Awaited::kOperator: {
-      ExplainInts(awaited);
-      return SizesOf(awaited, result);
+    case PendingResult::kAttribute: return SizesOf(pending, result);
+    case PendingResult::kOperator: {
+      ExplainInts(pending);
+      return SizesOf(pending, result);
     }
-    case Awaited::kPart: ExplainPart(awaited); return nullptr;
-    case Awaited::kDone: break;
+    case PendingResult::kPart: ExplainPart(pending); return nullptr;
+    case PendingResult::kDone: break;
   }
   return nullptr;
 }
 
 /// The result of looking at a tensor: what says sizes becomes terms.
-PyObject* Observer::SizesOf(const Awaited& awaited, PyObject* result) {
-  if (result == nullptr || awaited.tensors.empty()) return nullptr;
-  PyObject* tensor = awaited.tensors[0].get();
-  const std::string_view name = awaited.name;
-  if (awaited.kind == Awaited::kOperator && name == "contiguous" && result == tensor) {
+PyObject* Observer::SizesOf(const PendingResult& pending, PyObject* result) {
+  if (result == nullptr || pending.tensors.empty()) return nullptr;
+  PyObject* tensor = pending.tensors[0].get();
+  const std::string_view name = pending.name;
+  if (pending.kind == PendingResult::kOperator && name == "contiguous" && result == tensor) {
     // It lay so already: PyTorch's dispatcher sees nothing of it, nor does the recorder.
-    if (!awaited.is_plain) return FixTensors(awaited.tensors), nullptr;
+    if (!pending.is_plain) return FixTensors(pending.tensors), nullptr;
     sizes_.Fix(sizes_.OfTensor(Op::IsContiguous, tensor, 0, 1), Where());
     return nullptr;
   }
   if (IsSize(result) || (name == "stride" && PyTuple_Check(result))) {
     const Op op = name == "stride" ? Op::Stride : Op::Size;
-    if (op == Op::Size && name != "shape" && name != "size") return FixTensors(awaited.tensors), nullptr;
+    if (op == Op::Size && name != "shape" && name != "size") return FixTensors(pending.tensors), nullptr;
     // Nobody else has seen it yet.
-    if (Py_REFCNT(result) != 1) return FixTensors(awaited.tensors), nullptr;
+    if (Py_REFCNT(result) != 1) return FixTensors(pending.tensors), nullptr;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); ++i) {
       const auto value = IntOf(PyTuple_GET_ITEM(result, i));
-      if (!value) return FixTensors(awaited.tensors), nullptr;
+      if (!value) return FixTensors(pending.tensors), nullptr;
       PyObject* made = sizes_.Make(sizes_.OfTensor(op, tensor, i, *value), Where());
       if (made == nullptr) continue;
       PyObject* old = PyTuple_GET_ITEM(result, i);
@@ -113,47 +114,47 @@ PyObject* Observer::SizesOf(const Awaited& awaited, PyObject* result) {
     const PythonRef rank(PyObject_CallMethod(tensor, "dim", nullptr));
     DropError();
     const auto dims = rank ? IntOf(rank.get()) : std::nullopt;
-    const bool has_dim = awaited.dim.has_value() && dims && *awaited.dim >= -*dims && *awaited.dim < *dims;
-    if (!has_dim) return FixTensors(awaited.tensors), nullptr;
-    const int64_t dim = *awaited.dim < 0 ? *awaited.dim + *dims : *awaited.dim;
+    const bool has_dim = pending.dim.has_value() && dims && *pending.dim >= -*dims && *pending.dim < *dims;
+    if (!has_dim) return FixTensors(pending.tensors), nullptr;
+    const int64_t dim = *pending.dim < 0 ? *pending.dim + *dims : *pending.dim;
     return sizes_.Make(sizes_.OfTensor(name == "size" ? Op::Size : Op::Stride, tensor, dim, *value), Where());
   }
-  if (PyBool_Check(result) && name == "is_contiguous" && awaited.is_plain) {
+  if (PyBool_Check(result) && name == "is_contiguous" && pending.is_plain) {
     const auto term = sizes_.OfTensor(Op::IsContiguous, tensor, 0, result == Py_True ? 1 : 0);
     sizes_.Fix(term, Where());
     return nullptr;
   }
-  FixTensors(awaited.tensors);
+  FixTensors(pending.tensors);
   return nullptr;
 }
 
 /// Finds each size that was passed among the integers of the operators that ran; what cannot be told
 /// for sure is fixed.
-void Observer::ExplainInts(const Awaited& awaited) {
-  if (awaited.given.empty()) return;
+void Observer::ExplainInts(const PendingResult& pending) {
+  if (pending.given.empty()) return;
   const auto fix = [&](size_t i) {
-    if (awaited.given[i].is_size) sizes_.Fix(awaited.given[i].term, Where());
+    if (pending.given[i].is_size) sizes_.Fix(pending.given[i].term, Where());
   };
   if (int_log_ == nullptr) {
-    for (size_t i = 0; i < awaited.given.size(); ++i) fix(i);
+    for (size_t i = 0; i < pending.given.size(); ++i) fix(i);
     return;
   }
   const std::vector<IntLog::Entry> entries(
-      int_log_->ints.begin() + static_cast<long>(std::min(awaited.ints_before, int_log_->ints.size())),
+      int_log_->ints.begin() + static_cast<long>(std::min(pending.ints_before, int_log_->ints.size())),
       int_log_->ints.end());
-  const auto value = [&](size_t i) { return sizes_.ValueOf(awaited.given[i].term); };
-  bool alike = entries.size() == awaited.given.size() && int_log_->steps.size() == awaited.steps_before + 1;
+  const auto value = [&](size_t i) { return sizes_.ValueOf(pending.given[i].term); };
+  bool alike = entries.size() == pending.given.size() && int_log_->steps.size() == pending.steps_before + 1;
   for (size_t i = 0; alike && i < entries.size(); ++i) alike = entries[i].value == value(i);
-  for (size_t i = 0; i < awaited.given.size(); ++i) {
-    if (!awaited.given[i].is_size) continue;
+  for (size_t i = 0; i < pending.given.size(); ++i) {
+    if (!pending.given[i].is_size) continue;
     if (alike) {
-      sizes_.Explain(entries[i], awaited.given[i].term);
+      sizes_.Explain(entries[i], pending.given[i].term);
       continue;
     }
     // As many of its value were given as came through: they keep their order.
     size_t given = 0, rank = 0, came = 0;
     const IntLog::Entry* found = nullptr;
-    for (size_t k = 0; k < awaited.given.size(); ++k) {
+    for (size_t k = 0; k < pending.given.size(); ++k) {
       if (value(k) != value(i)) continue;
       rank += k < i ? 1 : 0;
       ++given;
@@ -162,8 +163,8 @@ void Observer::ExplainInts(const Awaited& awaited) {
       if (entry.value != value(i)) continue;
       if (came++ == rank) found = &entry;
     }
-    if (given == came && found != nullptr && (given == 1 || awaited.is_positional)) {
-      sizes_.Explain(*found, awaited.given[i].term);
+    if (given == came && found != nullptr && (given == 1 || pending.is_positional)) {
+      sizes_.Explain(*found, pending.given[i].term);
     } else {
       fix(i);
     }
@@ -171,11 +172,11 @@ void Observer::ExplainInts(const Awaited& awaited) {
 }
 
 /// `tensor[key]`: one operator for each part of the key, none for a slice that takes all.
-void Observer::ExplainPart(const Awaited& awaited) {
-  PyObject* tensor = awaited.tensors[0].get();
-  PyObject* key = awaited.tensors[1].get();
+void Observer::ExplainPart(const PendingResult& pending) {
+  PyObject* tensor = pending.tensors[0].get();
+  PyObject* key = pending.tensors[1].get();
   const auto give_up = [&] {
-    LookInto(key);
+    SpecializeOnContent(key);
     FixTensor(tensor);
   };
   if (int_log_ == nullptr) return give_up();
@@ -204,7 +205,7 @@ void Observer::ExplainPart(const Awaited& awaited) {
     ++taken;
   }
   if (taken > rank) return give_up();
-  size_t at = awaited.ints_before;
+  size_t at = pending.ints_before;
   const auto take = [&](std::string_view op, size_t count) -> const IntLog::Entry* {
     if (at + count > int_log_->ints.size()) return nullptr;
     const IntLog::Entry* first = &int_log_->ints[at];
@@ -247,8 +248,8 @@ void Observer::ExplainPart(const Awaited& awaited) {
         at += 4;
       } else {
         // It takes all of the dim.
-        LookAt(slice->start);
-        LookAt(slice->step);
+        SpecializeOn(slice->start);
+        SpecializeOn(slice->step);
         const auto term = slice->stop == Py_None ? std::nullopt : TermOf(slice->stop);
         const PythonRef size(PyObject_CallMethod(tensor, "size", "L", static_cast<long long>(dim)));
         DropError();
@@ -264,18 +265,19 @@ void Observer::ExplainPart(const Awaited& awaited) {
 /// What nobody came back to: the instruction raised, or the run ended in it.
 void Observer::EndFollowing() {
   if (const size_t store = std::exchange(open_store_, 0); store != 0) FollowResult(store - 1, nullptr);
-  for (const Awaited& awaited : awaited_) {
-    for (const Awaited::Given& given : awaited.given) {
-      if (awaited.kind != Awaited::kDone && given.is_size) sizes_.Fix(given.term, "a call that raised");
+  for (const PendingResult& pending : pending_results_) {
+    for (const PendingResult::Given& given : pending.given) {
+      if (pending.kind != PendingResult::kDone && given.is_size) sizes_.Fix(given.term, "a call that raised");
     }
-    if (awaited.kind == Awaited::kTerm) continue;
-    if (awaited.kind == Awaited::kNumber) {
-      for (const PythonRef& operand : awaited.tensors) numbers_.Fix(operand.get());
+    if (pending.kind == PendingResult::kTerm) continue;
+    if (pending.kind == PendingResult::kNumber) {
+      for (const PythonRef& operand : pending.tensors) numbers_.Fix(operand.get());
       continue;
     }
-    if (awaited.kind == Awaited::kPart && awaited.tensors.size() > 1) LookInto(awaited.tensors[1].get());
+    if (pending.kind == PendingResult::kPart && pending.tensors.size() > 1)
+      SpecializeOnContent(pending.tensors[1].get());
   }
-  awaited_.clear();
+  pending_results_.clear();
   passed_on_.clear();
 }
 

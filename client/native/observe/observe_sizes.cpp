@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the observer follows integers that are made of sizes. What it models gives a term or a guard;
-// whatever else looks at such an integer fixes its value: every reading of a value passes LookAt().
+// whatever else looks at such an integer fixes its value: every reading of a value passes SpecializeOn().
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/origin.h"
 #include "client/native/cpython/python_numbers.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/observe/observer.h"
 #include "client/native/places/tensor_facts.h"
 #include "client/native/places/torch_ops.h"
@@ -49,8 +49,8 @@ bool Flatten(PyObject* value, std::vector<PyObject*>& out, int depth = 0) {
 
 /// Whether native code holds its arguments against each other as `is` does.
 bool IsIdentity(PyObject* callable) {
-  return callable != nullptr && Callables::IsNative(callable) &&
-         Callables::Shared().EffectOf(callable) == Effect::kIdentity;
+  return callable != nullptr && EffectTable::IsNative(callable) &&
+         EffectTable::Shared().EffectOf(callable) == Effect::kIdentity;
 }
 
 /// Types that keep the objects they are given and look at none.
@@ -65,8 +65,8 @@ bool KeepsObjects(PyTypeObject* type) {
 std::string Observer::Where() const { return log_.line().ToText(); }
 
 /// Native code looks at the value of a number.
-void Observer::LookAt(PyObject* value) {
-  if (PySlice_Check(value)) return LookInto(value);
+void Observer::SpecializeOn(PyObject* value) {
+  if (PySlice_Check(value)) return SpecializeOnContent(value);
   const auto term = sizes_.Find(value);
   if ((!term && numbers_.Find(value) == nullptr && floats_.Find(value) == nullptr) ||
       std::ranges::find(passed_on_, value) != passed_on_.end())
@@ -75,11 +75,11 @@ void Observer::LookAt(PyObject* value) {
   FixNumber(value);
 }
 
-void Observer::LookInto(PyObject* value) {
+void Observer::SpecializeOnContent(PyObject* value) {
   std::vector<PyObject*> flat;
   if (sizes_.empty() && numbers_.empty()) return;
   if (!Flatten(value, flat)) return sizes_.GiveUp("too many integers at " + Where());
-  for (PyObject* one : flat) LookAt(one);
+  for (PyObject* one : flat) SpecializeOn(one);
 }
 
 /// The program learns the strides of a tensor. Of one without elements no guard holds them, since no code uses them.
@@ -115,7 +115,7 @@ void Observer::FixTensors(const std::vector<PythonRef>& tensors) {
 }
 
 /// The instruction hands numbers on as the objects they are, or looks at them in a way that is followed.
-void Observer::PassOn(PyObject* value) {
+void Observer::Propagate(PyObject* value) {
   if (sizes_.empty() && numbers_.empty()) return;
   std::vector<PyObject*> flat;
   if (!Flatten(value, flat)) return sizes_.GiveUp("too many integers at " + Where());
@@ -124,9 +124,9 @@ void Observer::PassOn(PyObject* value) {
   }
 }
 
-size_t Observer::Await(Awaited awaited) {
-  awaited_.push_back(std::move(awaited));
-  return awaited_.size();
+size_t Observer::AddPending(PendingResult pending) {
+  pending_results_.push_back(std::move(pending));
+  return pending_results_.size();
 }
 
 /// The term of an integer, whatever it is.
@@ -144,13 +144,13 @@ size_t Observer::Follow(const Instruction& in) {
   if (!follows_sizes_) return 0;
   if (const size_t store = std::exchange(open_store_, 0); store != 0) FollowResult(store - 1, nullptr);
   if (!numbers_.empty()) {
-    if (const size_t awaited = FollowNumber(in); awaited != 0) return awaited;
+    if (const size_t pending = FollowNumber(in); pending != 0) return pending;
   }
   if (sizes_.lost() && numbers_.empty()) return 0;
-  const size_t awaited = FollowOne(in);
-  const bool is_store = awaited != 0 && in.act == Act::kStoreSubscript;
-  if (is_store) open_store_ = awaited;
-  return is_store ? 0 : awaited;
+  const size_t pending = FollowOne(in);
+  const bool is_store = pending != 0 && in.kind == InstrKind::kStoreSubscript;
+  if (is_store) open_store_ = pending;
+  return is_store ? 0 : pending;
 }
 
 namespace {
@@ -163,48 +163,49 @@ bool MaySaySizes(PyObject* tensor, PyObject* name) {
 }  // namespace
 
 size_t Observer::FollowOne(const Instruction& in) {
-  switch (in.act) {
-    case Act::kLoadAttribute:
+  switch (in.kind) {
+    case InstrKind::kLoadAttribute:
       if (in.a == nullptr || !IsTensor(in.a) || !MaySaySizes(in.a, in.name)) return 0;
       is_followed_ = true;
-      return Await({.kind = Awaited::kAttribute, .tensors = Held(in.a), .name = std::string(ViewOf(in.name))});
-    case Act::kBinary:
-    case Act::kBinaryInPlace: return FollowBinary(in);
-    case Act::kUnary: {
+      return AddPending(
+          {.kind = PendingResult::kAttribute, .tensors = Held(in.a), .name = std::string(ViewOf(in.name))});
+    case InstrKind::kBinary:
+    case InstrKind::kBinaryInPlace: return FollowBinary(in);
+    case InstrKind::kUnary: {
       const auto term = sizes_.Find(in.a);
       if (!term || in.operation != 1) return 0;
-      PassOn(in.a);
+      Propagate(in.a);
       return AwaitTerm(sizes_.Combine(Op::Sub, sizes_.Number(0), *term), {in.a});
     }
-    case Act::kCompare:
+    case InstrKind::kCompare:
       if (IsTensor(in.a) || IsTensor(in.b)) return FollowBinary(in);
       FollowCompare(in);
       return 0;
-    case Act::kIdentity: FollowIdentity(in); return 0;
-    case Act::kTruth:
+    case InstrKind::kIdentity: FollowIdentity(in); return 0;
+    case InstrKind::kTruth:
       if (const auto term = sizes_.Find(in.a)) {
         sizes_.Guard(sizes_.ValueOf(*term) != 0 ? Relation::NotEqual : Relation::Equal, *term, sizes_.Number(0),
                      Where());
-        PassOn(in.a);
+        Propagate(in.a);
       }
       return 0;
-    case Act::kSubscript:
+    case InstrKind::kSubscript:
       if (IsTensor(in.a)) return FollowPart(in.a, in.b, nullptr);
-      LookInto(in.b);
+      SpecializeOnContent(in.b);
       return 0;
-    case Act::kStoreSubscript:
+    case InstrKind::kStoreSubscript:
       if (IsTensor(in.a)) return FollowPart(in.a, in.b, in.c);
-      LookInto(in.b);
+      SpecializeOnContent(in.b);
       return 0;
-    case Act::kDeleteSubscript: LookInto(in.b); return 0;
-    case Act::kHash:
-      for (size_t i = 0; i < in.arg_count; i += static_cast<size_t>(in.operation)) LookInto(in.args[i]);
+    case InstrKind::kDeleteSubscript: SpecializeOnContent(in.b); return 0;
+    case InstrKind::kHash:
+      for (size_t i = 0; i < in.arg_count; i += static_cast<size_t>(in.operation)) SpecializeOnContent(in.args[i]);
       return 0;
-    case Act::kCall:
+    case InstrKind::kCall:
       // They lie on the frame's stack.
       for (size_t i = 0; IsIdentity(in.a) && i < in.arg_count; ++i) MakePlain(const_cast<PyObject**>(in.args)[i]);
       return FollowCall(in.a, in.args, in.arg_count, in.keyword_names);
-    case Act::kCallExpanded: {
+    case InstrKind::kCallExpanded: {
       if (in.a == nullptr || PyFunction_Check(in.a) || (!PyTuple_Check(in.b) && !PyList_Check(in.b))) return 0;
       std::vector<PyObject*> values;
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(in.b); ++i)
@@ -231,10 +232,10 @@ std::vector<PythonRef> Observer::Held(PyObject* one, PyObject* other) {
 size_t Observer::AwaitTerm(std::optional<SizeTerms::Term> term, std::initializer_list<PyObject*> of) {
   if (!term) {
     passed_on_.clear();
-    for (PyObject* value : of) LookAt(value);
+    for (PyObject* value : of) SpecializeOn(value);
     return 0;
   }
-  return Await({.kind = Awaited::kTerm, .term = *term});
+  return AddPending({.kind = PendingResult::kTerm, .term = *term});
 }
 
 size_t Observer::FollowBinary(const Instruction& in) {
@@ -242,7 +243,7 @@ size_t Observer::FollowBinary(const Instruction& in) {
   if (IsTensor(in.a) || IsTensor(in.b)) {
     if (!has_term) return 0;
     PyObject* values[] = {in.a, in.b};
-    return AwaitOperator("binary", values, 2, nullptr);
+    return AddPendingOperator("binary", values, 2, nullptr);
   }
   if (has_term && PyLong_CheckExact(in.a) && PyLong_CheckExact(in.b)) {
     const auto a = TermOf(in.a), b = TermOf(in.b);
@@ -255,13 +256,13 @@ size_t Observer::FollowBinary(const Instruction& in) {
     if (in.operation == kBinaryTrueDivide) return AwaitNumber(TensorNumbers::Op::TrueDiv, in.a, in.b);
     if (!a || !b) return 0;
     if (const auto term = PowerOrShift(sizes_, in.operation, *a, *b)) {
-      PassOn(in.a);
-      PassOn(in.b);
+      Propagate(in.a);
+      Propagate(in.b);
       return AwaitTerm(term, {in.a, in.b});
     }
     if (!op) return 0;
-    PassOn(in.a);
-    PassOn(in.b);
+    Propagate(in.a);
+    Propagate(in.b);
     return AwaitTerm(sizes_.Combine(*op, *a, *b), {in.a, in.b});
   }
   if ((has_term || floats_.Find(in.a) != nullptr || floats_.Find(in.b) != nullptr) && IsReal(in.a) && IsReal(in.b))
@@ -269,11 +270,11 @@ size_t Observer::FollowBinary(const Instruction& in) {
   // Joined or repeated, elements stay the objects they are.
   const auto is_list = [](PyObject* value) { return PyTuple_Check(value) || PyList_Check(value); };
   if (in.operation == kBinaryAdd && is_list(in.a) && is_list(in.b)) {
-    PassOn(in.a);
-    PassOn(in.b);
+    Propagate(in.a);
+    Propagate(in.b);
   } else if (in.operation == kBinaryMultiply && (is_list(in.a) || is_list(in.b))) {
-    LookInto(is_list(in.a) ? in.b : in.a);  // It may be one of the elements as well.
-    PassOn(is_list(in.a) ? in.a : in.b);
+    SpecializeOnContent(is_list(in.a) ? in.b : in.a);  // It may be one of the elements as well.
+    Propagate(is_list(in.a) ? in.a : in.b);
   }
   return 0;
 }
@@ -311,8 +312,8 @@ void Observer::FollowCompare(const Instruction& in) {
     const auto a = TermOf(in.a), b = TermOf(in.b);
     if (!a || !b) return;
     NoteCompared(in.operation, *a, *b);
-    PassOn(in.a);
-    PassOn(in.b);
+    Propagate(in.a);
+    Propagate(in.b);
     return;
   }
   // Tuples and sizes are compared element by element up to the first that differ.
@@ -333,8 +334,8 @@ void Observer::FollowCompare(const Instruction& in) {
       if (sizes_.ValueOf(*a) != sizes_.ValueOf(*b)) break;
     }
   }
-  PassOn(in.a);
-  PassOn(in.b);
+  Propagate(in.a);
+  Propagate(in.b);
 }
 
 /// Which of two numbers are one object, a program sees: what stands for them here is compared as them.
@@ -348,28 +349,29 @@ void Observer::FollowIdentity(const Instruction& in) {
 /// given one, or the one that Python keeps of a small integer.
 void Observer::MakePlain(PyObject*& value) {
   if (const auto given = stood_for_.find(value); given != stood_for_.end()) {
-    LookAt(value);
+    SpecializeOn(value);
     Py_SETREF(value, Py_NewRef(given->second.get()));
     return;
   }
   if (value == nullptr || !PyLong_CheckExact(value) || (!sizes_.Find(value) && numbers_.Find(value) == nullptr)) return;
-  LookAt(value);
+  SpecializeOn(value);
   const auto number = IntOf(value);
   PyObject* plain = number ? PyLong_FromLongLong(*number) : nullptr;
   if (plain != nullptr) Py_SETREF(value, plain);
 }
 
 /// An operator of PyTorch's: the integers it was given appear among those the recorder writes down.
-size_t Observer::AwaitOperator(std::string_view name, PyObject* const* values, size_t count, PyObject* keyword_names) {
-  Awaited awaited{.kind = Awaited::kOperator, .name = std::string(name)};
+size_t Observer::AddPendingOperator(std::string_view name, PyObject* const* values, size_t count,
+                                    PyObject* keyword_names) {
+  PendingResult pending{.kind = PendingResult::kOperator, .name = std::string(name)};
   std::vector<PyObject*> flat;
   for (size_t i = 0; i < count; ++i) {
     if (values[i] == nullptr) continue;
-    if (IsTensor(values[i])) awaited.tensors.push_back(PythonRef::Borrow(values[i]));
+    if (IsTensor(values[i])) pending.tensors.push_back(PythonRef::Borrow(values[i]));
     if (PyTuple_Check(values[i]) || PyList_Check(values[i])) {
       for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(values[i]) && k < 64; ++k) {
         PyObject* item = PySequence_Fast_GET_ITEM(values[i], k);
-        if (IsTensor(item)) awaited.tensors.push_back(PythonRef::Borrow(item));
+        if (IsTensor(item)) pending.tensors.push_back(PythonRef::Borrow(item));
       }
     }
     if (!Flatten(values[i], flat)) sizes_.GiveUp("too many integers at " + Where());
@@ -381,17 +383,17 @@ size_t Observer::AwaitOperator(std::string_view name, PyObject* const* values, s
     if (!term) continue;
     const bool is_size = sizes_.Find(one).has_value();
     if (is_size) passed_on_.push_back(one);
-    awaited.given.push_back({*term, is_size});
+    pending.given.push_back({*term, is_size});
   }
-  awaited.is_positional = keyword_names == nullptr || PyTuple_GET_SIZE(keyword_names) == 0;
-  awaited.is_plain = count == 1;
-  if (count == 2) awaited.dim = IntOf(values[1]);
-  if (awaited.tensors.empty() && !has_term) return 0;
+  pending.is_positional = keyword_names == nullptr || PyTuple_GET_SIZE(keyword_names) == 0;
+  pending.is_plain = count == 1;
+  if (count == 2) pending.dim = IntOf(values[1]);
+  if (pending.tensors.empty() && !has_term) return 0;
   if (int_log_ != nullptr) {
-    awaited.ints_before = int_log_->ints.size();
-    awaited.steps_before = int_log_->steps.size();
+    pending.ints_before = int_log_->ints.size();
+    pending.steps_before = int_log_->steps.size();
   }
-  return Await(std::move(awaited));
+  return AddPending(std::move(pending));
 }
 
 size_t Observer::FollowPart(PyObject* tensor, PyObject* key, PyObject* value) {
@@ -399,7 +401,7 @@ size_t Observer::FollowPart(PyObject* tensor, PyObject* key, PyObject* value) {
   if (!Flatten(key, flat)) sizes_.GiveUp("too many integers at " + Where());
   FixNumbers(flat);
   const bool has_term = std::ranges::any_of(flat, [this](PyObject* one) { return sizes_.Find(one).has_value(); });
-  if (value != nullptr) LookInto(value);
+  if (value != nullptr) SpecializeOnContent(value);
   // A slice that ends at a number takes all where the size is that number, and then no operator says so.
   const auto has_end = [](PyObject* part) {
     return PySlice_Check(part) && reinterpret_cast<PySliceObject*>(part)->stop != Py_None;
@@ -408,13 +410,13 @@ size_t Observer::FollowPart(PyObject* tensor, PyObject* key, PyObject* value) {
   for (Py_ssize_t i = 0; PyTuple_Check(key) && i < PyTuple_GET_SIZE(key); ++i)
     may_take_all |= has_end(PyTuple_GET_ITEM(key, i));
   if (!has_term && !may_take_all) return 0;
-  Awaited awaited{.kind = Awaited::kPart, .tensors = Held(tensor, key)};
+  PendingResult pending{.kind = PendingResult::kPart, .tensors = Held(tensor, key)};
   if (int_log_ != nullptr) {
-    awaited.ints_before = int_log_->ints.size();
-    awaited.steps_before = int_log_->steps.size();
+    pending.ints_before = int_log_->ints.size();
+    pending.steps_before = int_log_->steps.size();
   }
-  PassOn(key);
-  return Await(std::move(awaited));
+  Propagate(key);
+  return AddPending(std::move(pending));
 }
 
 size_t Observer::FollowCall(PyObject* callable, PyObject* const* values, size_t count, PyObject* keyword_names) {
@@ -429,26 +431,26 @@ size_t Observer::FollowCall(PyObject* callable, PyObject* const* values, size_t 
   if (PyType_Check(callable)) {
     auto* type = reinterpret_cast<PyTypeObject*>(callable);
     const bool is_read = (type == &PyLong_Type || type == &PyFloat_Type) && count == 1 && IsTensor(values[0]);
-    if (is_read) return AwaitOperator("item", values, count, nullptr);
+    if (is_read) return AddPendingOperator("item", values, count, nullptr);
     if (type == &PyFloat_Type && count == 1 && sizes_.Find(values[0]))
       return AwaitNumber(TensorNumbers::Op::ToFloat, values[0], nullptr);
     if (type == &PyLong_Type && count == 1) {
-      if (sizes_.Find(values[0])) PassOn(values[0]);  // The same object.
+      if (sizes_.Find(values[0])) Propagate(values[0]);  // The same object.
     } else if (type == &PyBool_Type && count == 1 && sizes_.Find(values[0])) {
       const auto term = *sizes_.Find(values[0]);
       sizes_.Guard(sizes_.ValueOf(term) != 0 ? Relation::NotEqual : Relation::Equal, term, sizes_.Number(0), Where());
-      PassOn(values[0]);
+      Propagate(values[0]);
     } else if (KeepsObjects(type)) {
       // What enumerate begins with, it counts on from.
       const size_t kept = type == &PyEnum_Type ? 1 : count - names;
-      for (size_t i = kept; i < count; ++i) LookInto(values[i]);
-      for (size_t i = 0; i < std::min(kept, count); ++i) PassOn(values[i]);
+      for (size_t i = kept; i < count; ++i) SpecializeOnContent(values[i]);
+      for (size_t i = 0; i < std::min(kept, count); ++i) Propagate(values[i]);
     }
     return 0;
   }
-  if (!Callables::IsNative(callable)) {
+  if (!EffectTable::IsNative(callable)) {
     const bool is_operator = IsOfTorchOps(Py_TYPE(callable));
-    return is_operator ? AwaitOperator("op", values, count, keyword_names) : 0;
+    return is_operator ? AddPendingOperator("op", values, count, keyword_names) : 0;
   }
   std::vector<PyObject*> all;
   PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
@@ -459,58 +461,59 @@ size_t Observer::FollowCall(PyObject* callable, PyObject* const* values, size_t 
 
 size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& values, size_t names,
                               PyObject* keyword_names) {
-  const Effect effect = Callables::Shared().EffectOf(callable);
+  const Effect effect = EffectTable::Shared().EffectOf(callable);
   const size_t positional = values.size() - names;
   const auto is_own = [this](PyObject* value) { return sizes_.Find(value) || numbers_.Find(value) != nullptr; };
   switch (effect) {
     case Effect::kToList:
       is_list_followed_ = values.size() == 1 && numbers_.MayReadAll(values[0]);
-      if (!is_list_followed_) return AwaitOperator("tolist", values.data(), values.size(), keyword_names);
-      return Await({.kind = Awaited::kList, .tensors = Held(values[0])});
+      if (!is_list_followed_) return AddPendingOperator("tolist", values.data(), values.size(), keyword_names);
+      return AddPending({.kind = PendingResult::kList, .tensors = Held(values[0])});
     case Effect::kOperator:
-      if (positional > 1 && IsTensor(values[0]) && Callables::ShortNameOf(callable).ends_with("etitem__"))
+      if (positional > 1 && IsTensor(values[0]) && EffectTable::ShortNameOf(callable).ends_with("etitem__"))
         return FollowPart(values[0], values[1], positional > 2 ? values[2] : nullptr);
-      return AwaitOperator(Callables::ShortNameOf(callable), values.data(), values.size(), keyword_names);
+      return AddPendingOperator(EffectTable::ShortNameOf(callable), values.data(), values.size(), keyword_names);
     case Effect::kGetItem:
     case Effect::kSetItem:
       if (positional < 2 || !IsTensor(values[0])) return 0;
       return FollowPart(values[0], values[1], positional > 2 ? values[2] : nullptr);
     case Effect::kClass:
-      for (PyObject* value : values) PassOn(value);  // It asks of which class they are.
+      for (PyObject* value : values) Propagate(value);  // It asks of which class they are.
       return 0;
     case Effect::kLength:
       if (positional != 1) return 0;
-      if (IsTensor(values[0])) return AwaitOperator("len", values.data(), 1, nullptr);
+      if (IsTensor(values[0])) return AddPendingOperator("len", values.data(), 1, nullptr);
       if (IsImmutable(Py_TYPE(values[0]))) return 0;
       awaits_length_ = true;
       given_length_.reset();
-      return Await({.kind = Awaited::kLength});
+      return AddPending({.kind = PendingResult::kLength});
     case Effect::kGetAttribute:
       // Whether there is an attribute of some name says nothing of sizes.
       if (positional < 2 || !IsTensor(values[0]) || !PyUnicode_Check(values[1]) || !MaySaySizes(values[0], values[1]) ||
-          Callables::ShortNameOf(callable) == "hasattr") {
-        is_followed_ = Callables::ShortNameOf(callable) == "hasattr";
+          EffectTable::ShortNameOf(callable) == "hasattr") {
+        is_followed_ = EffectTable::ShortNameOf(callable) == "hasattr";
         return 0;
       }
       is_followed_ = true;
-      return Await({.kind = Awaited::kAttribute, .tensors = Held(values[0]), .name = std::string(ViewOf(values[1]))});
+      return AddPending(
+          {.kind = PendingResult::kAttribute, .tensors = Held(values[0]), .name = std::string(ViewOf(values[1]))});
     case Effect::kAdd:
       if (positional > 0 && !log_.IsOutside(values[0]) && !log_.IsArgument(values[0]) && PyList_Check(values[0])) {
-        const std::string_view name = Callables::ShortNameOf(callable);
-        if (name == "append" || name == "extend") PassOn(values.back());
+        const std::string_view name = EffectTable::ShortNameOf(callable);
+        if (name == "append" || name == "extend") Propagate(values.back());
         if (name == "insert" && positional == 3) {
-          LookInto(values[1]);
-          PassOn(values[2]);
+          SpecializeOnContent(values[1]);
+          Propagate(values[2]);
         }
       }
       return 0;
     case Effect::kIdentity:
       if (std::ranges::any_of(values, is_own))
-        Refuse("call", Callables::NameOf(callable) + " of a number among arguments that come in a list");
+        Refuse("call", EffectTable::NameOf(callable) + " of a number among arguments that come in a list");
       return 0;
     case Effect::kPure: {
       if (sizes_.empty()) return 0;
-      const std::string name = Callables::NameOf(callable);
+      const std::string name = EffectTable::NameOf(callable);
       if (names == 0 && (name == "min" || name == "max")) return FollowExtreme(name == "min", values);
       const bool is_product = name == "math.prod" || name == "torch.Size.numel";
       if (names == 0 && positional == 1 && (is_product || name == "sum")) return FollowFold(is_product, values[0]);
@@ -538,8 +541,8 @@ size_t Observer::FollowExtreme(bool is_min, const std::vector<PyObject*>& values
     best = best ? sizes_.Combine(is_min ? Op::Min : Op::Max, *best, *term) : term;
     if (!best) return 0;
   }
-  for (PyObject* one : flat) PassOn(one);
-  return Await({.kind = Awaited::kTerm, .term = *best});
+  for (PyObject* one : flat) Propagate(one);
+  return AddPending({.kind = PendingResult::kTerm, .term = *best});
 }
 
 size_t Observer::FollowFold(bool is_product, PyObject* value) {
@@ -551,8 +554,8 @@ size_t Observer::FollowFold(bool is_product, PyObject* value) {
     term = sizes_.Combine(is_product ? Op::Mul : Op::Add, *term, *one);
   }
   if (!term) return 0;
-  PassOn(value);
-  return Await({.kind = Awaited::kTerm, .term = *term});
+  Propagate(value);
+  return AddPending({.kind = PendingResult::kTerm, .term = *term});
 }
 
 }  // namespace ingot::client

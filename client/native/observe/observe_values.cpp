@@ -9,7 +9,7 @@
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/origin.h"
 #include "client/native/cpython/set_table.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/log/place_partition.h"
 #include "client/native/observe/observer.h"
 #include "client/native/places/containers.h"
@@ -108,7 +108,7 @@ bool IsForPython(PyObject* name) {
 /// What a class has for its objects that says by itself what it is: functions, methods of types made in C, values.
 bool IsFunctionOfType(PyObject* value) {
   return PyFunction_Check(value) || PyType_Check(value) || IsAtom(value) ||
-         (Callables::IsNative(value) && !PyCFunction_Check(value)) || PyObject_TypeCheck(value, &PyMemberDescr_Type);
+         (EffectTable::IsNative(value) && !PyCFunction_Check(value)) || PyObject_TypeCheck(value, &PyMemberDescr_Type);
 }
 
 /// Callables of types made in C that call no code of a program's but what the arguments bring, or code that shows
@@ -154,7 +154,7 @@ bool Observer::IsPart(PyObject* value) {
   const bool is_native = IsImmutable(Py_TYPE(value));
   const std::string_view name = is_native ? Py_TYPE(value)->tp_name : "";
   return PyModule_Check(value) || PyType_Check(value) || PyFunction_Check(value) || PyMethod_Check(value) ||
-         PyCode_Check(value) || PyCell_Check(value) || Callables::IsNative(value) ||
+         PyCode_Check(value) || PyCell_Check(value) || EffectTable::IsNative(value) ||
          Py_TYPE(value) == &PyProperty_Type || Py_TYPE(value) == &PyStaticMethod_Type ||
          Py_TYPE(value) == &PyClassMethod_Type || name == "functools.partial" || name.ends_with("_lru_cache_wrapper") ||
          name.ends_with(".lock") || name.ends_with(".RLock") || name == "ellipsis" ||
@@ -247,16 +247,16 @@ void Observer::CalledUnderName(PyTypeObject* type, PyObject* name, PyObject* fou
 /// `__getitem__ = dict.setdefault`. What reads no more than the object and its operands is known.
 void Observer::ReadsUnderName(PyTypeObject* type, PyObject* name, PyObject* found) {
   if (refused_ || found == nullptr || Py_TYPE(found) == &PyGetSetDescr_Type) return;
-  const bool is_known = PyFunction_Check(found) || PyType_Check(found) || Callables::IsNative(found) ||
+  const bool is_known = PyFunction_Check(found) || PyType_Check(found) || EffectTable::IsNative(found) ||
                         Py_TYPE(found) == &PyStaticMethod_Type || Py_TYPE(found) == &PyClassMethod_Type;
   if (!is_known && Py_TYPE(found)->tp_descr_get != nullptr && !IsLookedAt(name, found)) {
     Refuse("call",
            std::string(QualnameOf(type)) + "." + std::string(ViewOf(name)) + ", which is a " + Py_TYPE(found)->tp_name);
   }
-  if (!Callables::IsNative(found)) return;
-  if (found == LookUpInClass(NativeBase(type), name) || OnlyReads(Callables::Shared().EffectOf(found))) return;
+  if (!EffectTable::IsNative(found)) return;
+  if (found == LookUpInClass(NativeBase(type), name) || OnlyReads(EffectTable::Shared().EffectOf(found))) return;
   Refuse("call",
-         std::string(QualnameOf(type)) + "." + std::string(ViewOf(name)) + ", which is " + Callables::NameOf(found));
+         std::string(QualnameOf(type)) + "." + std::string(ViewOf(name)) + ", which is " + EffectTable::NameOf(found));
 }
 
 /// Whose code runs for a special method of an object.
@@ -287,7 +287,7 @@ void Observer::CalledFromClass(PyObject* found) {
                           PyObject_TypeCheck(found, &PyWrapperDescr_Type) ||
                           PyObject_TypeCheck(found, &PyClassMethodDescr_Type) ||
                           (PyCFunction_Check(found) && (self == nullptr || PyType_Check(self)));
-  if (Py_TYPE(found) == BoundSlotType()) return Refuse("call", Callables::NameOf(found) + ", bound before");
+  if (Py_TYPE(found) == BoundSlotType()) return Refuse("call", EffectTable::NameOf(found) + ", bound before");
   if (!is_of_type && PyCallable_Check(found)) Callee(found);
 }
 
@@ -356,7 +356,7 @@ void Observer::Keys(PyObject* value) {
 /// the parts that its native base has, which this must read. A native base that nobody has looked at is
 /// refused.
 void Observer::Operand(PyObject* value) {
-  if (IsAtom(value)) return LookAt(value);
+  if (IsAtom(value)) return SpecializeOn(value);
   if (IsPlainTensor(value)) return;
   if (IsTensor(value)) CheckClass(value);
   if (ModuleOf(NativeBase(Py_TYPE(value))) == "numpy") NoteNumpy();
@@ -443,7 +443,7 @@ bool Observer::IsToldByName(PyObject* member) {
   if (IsAtom(member) || IsEnumMember(member)) return true;
   if (PyType_Check(member) && IsImmutable(reinterpret_cast<PyTypeObject*>(member))) return true;
   if (PyType_Check(member) || PyModule_Check(member) || PyFunction_Check(member)) return HasOwnName(member);
-  if (Callables::IsNative(member)) return !PlacePartition::HasIdentity(member);
+  if (EffectTable::IsNative(member)) return !PlacePartition::HasIdentity(member);
   if (PyTuple_CheckExact(member)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(member); ++i) {
       if (!IsToldByName(PyTuple_GET_ITEM(member, i))) return false;
@@ -456,7 +456,7 @@ bool Observer::IsToldByName(PyObject* member) {
 
 /// Everything that native code can find by walking into a value.
 void Observer::Deep(PyObject* root) {
-  if (IsAtom(root)) return LookAt(root);
+  if (IsAtom(root)) return SpecializeOn(root);
   if (IsPlainTensor(root)) return;
   std::vector<PyObject*> waiting{root};
   boost::unordered_flat_set<PyObject*> met;
@@ -467,7 +467,7 @@ void Observer::Deep(PyObject* root) {
       return Refuse("value-identity", "a NaN is looked for in a container");
     if (is_compared_ && !is_looked_for_ && value != root && IsPassedByAddress(value))
       return Refuse("argument-identity", "a list of arguments is held against another");
-    if (IsAtom(value)) LookAt(value);
+    if (IsAtom(value)) SpecializeOn(value);
     if (IsAtom(value) || IsPlainTensor(value) || !met.insert(value).second) continue;
     // A container of a program's class may be called as well.
     if (!IsImmutable(Py_TYPE(value)) && IsContainer(value)) Callee(value);
@@ -523,10 +523,10 @@ void Observer::Deep(PyObject* root) {
       DropError();
       for (Py_ssize_t i = 0; members && i < PyTuple_GET_SIZE(members.get()); ++i)
         waiting.push_back(PyTuple_GET_ITEM(members.get(), i));  // The union holds them.
-    } else if (!Callables::IsGetter(value)) {  // Getters() looks at those among arguments.
+    } else if (!EffectTable::IsGetter(value)) {  // Getters() looks at those among arguments.
       Callee(value);
     } else if (value != root) {
-      return Refuse("call", Callables::NameOf(value) + " in what is handed to native code");
+      return Refuse("call", EffectTable::NameOf(value) + " in what is handed to native code");
     }
   }
 }
@@ -562,13 +562,14 @@ void Observer::Callee(PyObject* value) {
   }
   if (PyInstanceMethod_Check(value)) {  // A method of a class that pybind11 made.
     PyObject* const function = PyInstanceMethod_GET_FUNCTION(value);
-    const bool is_known = Callables::IsNative(function) && Callables::Shared().EffectOf(function) != Effect::kRefused;
-    return is_known ? void() : Refuse("call", Callables::NameOf(function) + ", handed to native code");
+    const bool is_known =
+        EffectTable::IsNative(function) && EffectTable::Shared().EffectOf(function) != Effect::kRefused;
+    return is_known ? void() : Refuse("call", EffectTable::NameOf(function) + ", handed to native code");
   }
   const std::string_view name = Py_TYPE(value)->tp_name;
   if (name.ends_with("_lru_cache_wrapper") || name == "operator.methodcaller" ||
       (Py_TYPE(value) == BoundSlotType() && log_.IsOutside(value)))
-    return Refuse("call", Callables::NameOf(value) + ", handed to native code");
+    return Refuse("call", EffectTable::NameOf(value) + ", handed to native code");
   const bool is_partial = std::string_view(NativeBase(Py_TYPE(value))->tp_name) == "functools.partial";
   if (!is_partial && !IsImmutable(Py_TYPE(value)) && !IsTensor(value)) {
     const Depth depth(*this);
@@ -584,13 +585,13 @@ void Observer::Callee(PyObject* value) {
     Deep(partial.named.get());
     return Callee(partial.function.get());
   }
-  if (!Callables::IsNative(value)) {
+  if (!EffectTable::IsNative(value)) {
     const bool may_call = PyCallable_Check(value) != 0 && !IsTensor(value) && !CallsNothing(value);
-    return may_call ? Refuse("call", Callables::NameOf(value) + ", handed to native code") : void();
+    return may_call ? Refuse("call", EffectTable::NameOf(value) + ", handed to native code") : void();
   }
-  const Effect effect = Callables::Shared().EffectOf(value);
+  const Effect effect = EffectTable::Shared().EffectOf(value);
   if (effect == Effect::kOperator || effect == Effect::kLength)
-    sizes_.GiveUp(Callables::NameOf(value) + ", handed to native code at " + Where());
+    sizes_.GiveUp(EffectTable::NameOf(value) + ", handed to native code at " + Where());
   switch (effect) {
     case Effect::kPure:
     case Effect::kNothing:
@@ -601,7 +602,7 @@ void Observer::Callee(PyObject* value) {
       if (self != nullptr && !PyType_Check(self)) Deep(self);
       return;
     }
-    default: Refuse("call", Callables::NameOf(value) + ", handed to native code");
+    default: Refuse("call", EffectTable::NameOf(value) + ", handed to native code");
   }
 }
 

@@ -8,7 +8,7 @@
 #include "client/native/cpython/compiled.h"
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/origin.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/effects/escapes.h"
 #include "client/native/places/containers.h"
 #include "client/native/places/dataclass_fields.h"
@@ -108,7 +108,7 @@ void Observer::Stop() {
   for (auto* set : {&entered_, &fresh_}) set->clear();
   loaded_.clear();
   looked_up_.clear();
-  wishes_.clear();
+  modes_.clear();
   globals_.clear();
   cells_.clear();
   aliased_ = PythonRef();
@@ -140,10 +140,10 @@ void Observer::Guard(Step step) {
   }
 }
 
-InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
-  Wish wish = Wish::kSkip;
-  Guard([&] { wish = Enter(frame); });
-  return wish;
+InstructionListener::FrameMode Observer::OnEnter(const EnteredFrame& frame) {
+  FrameMode mode = FrameMode::kSkip;
+  Guard([&] { mode = Enter(frame); });
+  return mode;
 }
 
 int Observer::OnInstruction(const Instruction& instruction) {
@@ -203,11 +203,11 @@ bool IsSequence(PyObject* value) {
 }  // namespace
 
 /// Native code gets what Python code gives back.
-void Observer::Give(PyObject* value, Taking taking) {
+void Observer::Give(PyObject* value, ResultUse use) {
   const auto term = sizes_.lost() ? std::nullopt : sizes_.Find(value);
-  if (term && taking == Taking::kLength) {
+  if (term && use == ResultUse::kLength) {
     given_length_ = term;
-  } else if (term && taking == Taking::kTruth) {
+  } else if (term && use == ResultUse::kTruth) {
     using Relation = SizeTerms::Relation;
     const Relation relation = sizes_.ValueOf(*term) != 0 ? Relation::NotEqual : Relation::Equal;
     sizes_.Guard(relation, *term, sizes_.Number(0), Where());
@@ -218,15 +218,15 @@ void Observer::Give(PyObject* value, Taking taking) {
 
 int Observer::See(const Instruction& in) {
   aliased_ = PythonRef();
-  taking_ = Taking::kNo;
+  result_use_ = ResultUse::kNo;
   writes_before_ = log_.writes().size();
-  const size_t awaited = refused_ ? 0 : Follow(in);
+  const size_t pending = refused_ ? 0 : Follow(in);
   const int tag = refused_ ? kNone : Observe(in);
   passed_on_.clear();
   if (!refused_ && !log_.problem().empty()) Refuse(log_.problem_kind(), log_.problem());
   // What the instruction lets go must go.
   if (refused_) log_.Release();
-  return (aliased_ ? static_cast<int>(kAliased) : tag) | static_cast<int>(awaited << kTagBits);
+  return (aliased_ ? static_cast<int>(kAliased) : tag) | static_cast<int>(pending << kTagBits);
 }
 
 int Observer::Observe(const Instruction& in) {
@@ -238,81 +238,84 @@ int Observer::Observe(const Instruction& in) {
   frame_globals_ = in.globals;
   frame_builtins_ = in.builtins;
   frame_function_ = in.function;
-  switch (in.act) {
-    case Act::kHarmless: break;
-    case Act::kLoadAttribute: LoadAttribute(in.a, in.name); break;
-    case Act::kStoreAttribute: StoreAttribute(in.a, in.name, in.b); break;
-    case Act::kDeleteAttribute: StoreAttribute(in.a, in.name, nullptr); break;
-    case Act::kLoadGlobal: LoadGlobal(in); break;
-    case Act::kStoreGlobal:
-    case Act::kDeleteGlobal: StoreGlobal(in); break;
-    case Act::kLoadCell: LoadCell(in.a); break;
-    case Act::kStoreCell:
-    case Act::kDeleteCell: StoreCell(in.a, in.b); break;
-    case Act::kSubscript:
-    case Act::kStoreSubscript:
-    case Act::kDeleteSubscript:
+  switch (in.kind) {
+    case InstrKind::kHarmless: break;
+    case InstrKind::kLoadAttribute: LoadAttribute(in.a, in.name); break;
+    case InstrKind::kStoreAttribute: StoreAttribute(in.a, in.name, in.b); break;
+    case InstrKind::kDeleteAttribute: StoreAttribute(in.a, in.name, nullptr); break;
+    case InstrKind::kLoadGlobal: LoadGlobal(in); break;
+    case InstrKind::kStoreGlobal:
+    case InstrKind::kDeleteGlobal: StoreGlobal(in); break;
+    case InstrKind::kLoadCell: LoadCell(in.a); break;
+    case InstrKind::kStoreCell:
+    case InstrKind::kDeleteCell: StoreCell(in.a, in.b); break;
+    case InstrKind::kSubscript:
+    case InstrKind::kStoreSubscript:
+    case InstrKind::kDeleteSubscript:
       // `__index__` and `__hash__` of what is looked for.
-      if (HoldsObjects(in.b)) taking_ = Taking::kContent;
-      in.act == Act::kSubscript ? Subscript(in.a, in.b)
-                                : StoreSubscript(in.a, in.b, in.act == Act::kStoreSubscript ? in.c : nullptr);
+      if (HoldsObjects(in.b)) result_use_ = ResultUse::kContent;
+      in.kind == InstrKind::kSubscript
+          ? Subscript(in.a, in.b)
+          : StoreSubscript(in.a, in.b, in.kind == InstrKind::kStoreSubscript ? in.c : nullptr);
       break;
-    case Act::kContains:
-      taking_ = Taking::kContent;
+    case InstrKind::kContains:
+      result_use_ = ResultUse::kContent;
       Contains(in.a, in.b);
       break;
-    case Act::kCompare:
-      taking_ = Taking::kContent;
+    case InstrKind::kCompare:
+      result_use_ = ResultUse::kContent;
       is_unordered_ = true;
       DeepCompared(in.a);
       DeepCompared(in.b);
       is_unordered_ = false;
       if (IsComparedByAddress(in.a) && IsComparedByAddress(in.b)) Identity(in.a, in.b);
       break;
-    case Act::kIdentity: Identity(in.a, in.b); break;
-    case Act::kBinary:
-      if (IsSequence(in.a) != IsSequence(in.b)) taking_ = Taking::kContent;  // `[0] * o` asks for an index.
+    case InstrKind::kIdentity: Identity(in.a, in.b); break;
+    case InstrKind::kBinary:
+      if (IsSequence(in.a) != IsSequence(in.b)) result_use_ = ResultUse::kContent;  // `[0] * o` asks for an index.
       Combined(in.a, in.b);
       Combined(in.b, in.a);
       if (IsText(in.a)) Text(in.b);
       break;
-    case Act::kBinaryInPlace: ChangeInPlace(in.a, in.name, in.b); break;
-    case Act::kUnary: Operand(in.a); break;
-    case Act::kTruth:
-      taking_ = Taking::kTruth;
+    case InstrKind::kBinaryInPlace: ChangeInPlace(in.a, in.name, in.b); break;
+    case InstrKind::kUnary: Operand(in.a); break;
+    case InstrKind::kTruth:
+      result_use_ = ResultUse::kTruth;
       Truth(in.a);
       break;
-    case Act::kLength:
-      taking_ = Taking::kContent;
+    case InstrKind::kLength:
+      result_use_ = ResultUse::kContent;
       Length(in.a);
       break;
-    case Act::kIterate: Iterate(in.a); break;
-    case Act::kTakeAll:
-      taking_ = Taking::kContent;
+    case InstrKind::kIterate: Iterate(in.a); break;
+    case InstrKind::kTakeAll:
+      result_use_ = ResultUse::kContent;
       Iterate(in.a);
       Keys(in.a);
       break;
-    case Act::kNext:
+    case InstrKind::kNext:
       // A generator's values go to Python code; `filter` and `groupby` look at what they are given.
-      taking_ = PyGen_Check(in.a) ? Taking::kNo : Taking::kContent;
+      result_use_ = PyGen_Check(in.a) ? ResultUse::kNo : ResultUse::kContent;
       Next(in.a);
       break;
-    case Act::kGive: Give(in.a, static_cast<Taking>(in.operation)); break;
-    case Act::kHash:
-      taking_ = Taking::kContent;
+    case InstrKind::kReturnOrYield: Give(in.a, static_cast<ResultUse>(in.operation)); break;
+    case InstrKind::kHash:
+      result_use_ = ResultUse::kContent;
       Display(in);
       break;
-    case Act::kFormat:
-      taking_ = Taking::kContent;
+    case InstrKind::kFormat:
+      result_use_ = ResultUse::kContent;
       Text(in.a);
       break;
-    case Act::kEnter: {
+    case InstrKind::kEnter: {
       LookUpSpecial(in.a, "__enter__");
       LookUpSpecial(in.a, "__exit__");
       break;
     }
-    case Act::kExit: taking_ = Taking::kContent; break;  // Its code was looked up where the context was entered.
-    case Act::kRaise:
+    case InstrKind::kExit:
+      result_use_ = ResultUse::kContent;
+      break;  // Its code was looked up where the context was entered.
+    case InstrKind::kRaise:
       if (in.a != nullptr) Operand(in.a);
       // What the caller was handling when it called, no other call would find.
       if (in.a == nullptr && PythonRef(PyErr_GetHandledException()).get() == handled_before_.get())
@@ -320,14 +323,14 @@ int Observer::Observe(const Instruction& in) {
       if (in.a != nullptr && PyType_Check(in.a) && !IsImmutable(reinterpret_cast<PyTypeObject*>(in.a)))
         LookUpConstruction(reinterpret_cast<PyTypeObject*>(in.a));
       break;
-    case Act::kCatch:
+    case InstrKind::kCatch:
       ClassOf(PyType_Check(in.a) ? in.a : reinterpret_cast<PyObject*>(Py_TYPE(in.a)));
       NoteType(in.a);
       if (PyTuple_Check(in.b)) Deep(in.b);
       break;
-    case Act::kMatchShape: NoteShape(in.a); break;
-    case Act::kMatchKeys: MatchKeys(in.a, in.b); break;
-    case Act::kMatchClass: {
+    case InstrKind::kMatchShape: NoteShape(in.a); break;
+    case InstrKind::kMatchKeys: MatchKeys(in.a, in.b); break;
+    case InstrKind::kMatchClass: {
       static PyObject* const match_args = PyUnicode_InternFromString("__match_args__");
       LoadAttribute(in.b, match_args);
       PyObject* positional =
@@ -342,23 +345,23 @@ int Observer::Observe(const Instruction& in) {
       ClassOf(in.a);
       break;
     }
-    case Act::kImport: Import(in.name); return kImported;
-    case Act::kBuildClass: {
+    case InstrKind::kImport: Import(in.name); return kImported;
+    case InstrKind::kBuildClass: {
       static PyObject* const build = PyUnicode_InternFromString("__build_class__");
       LoadBuiltin(build);
       break;
     }
-    case Act::kImportFrom: LoadAttribute(in.a, in.name); break;
-    case Act::kTakeApart: TakeApart(in.a); break;
-    case Act::kCall: return Call(in.a, {in.args, in.arg_count, in.keyword_names});
-    case Act::kCallExpanded: {
+    case InstrKind::kImportFrom: LoadAttribute(in.a, in.name); break;
+    case InstrKind::kUnpackBoundMethod: TakeApart(in.a); break;
+    case InstrKind::kCall: return Call(in.a, {in.args, in.arg_count, in.keyword_names});
+    case InstrKind::kCallExpanded: {
       std::vector<PyObject*> values;
       const bool is_list = (PyTuple_Check(in.b) || PyList_Check(in.b)) && IteratesNatively(in.b);
       is_list ? Iterate(in.b) : Deep(in.b);  // What a list has is handed on; who gets it may look at it.
       if (!is_list) {
         // What an iterator gives, the frame of a Python function shows.
         const bool is_python =
-            PyFunction_Check(in.a) || PyMethod_Check(in.a) || (!PyType_Check(in.a) && !Callables::IsNative(in.a));
+            PyFunction_Check(in.a) || PyMethod_Check(in.a) || (!PyType_Check(in.a) && !EffectTable::IsNative(in.a));
         if (is_python) return Call(in.a, {nullptr, 0, nullptr});
         Refuse("call", std::string("arguments from a ") + Py_TYPE(in.b)->tp_name);
         return kNone;
@@ -379,11 +382,11 @@ int Observer::Observe(const Instruction& in) {
       }
       return Call(in.a, {values.data(), values.size(), names});
     }
-    case Act::kMakeFunction: return kMade;
-    case Act::kUnsupported:
+    case InstrKind::kMakeFunction: return kMade;
+    case InstrKind::kUnsupported:
       Refuse("instruction", std::string(in.opcode) + "async or interactive code, or except*");
       break;
-    case Act::kUnknown: Refuse("instruction", "an instruction that this version of Ingot does not know"); break;
+    case InstrKind::kUnknown: Refuse("instruction", "an instruction that this version of Ingot does not know"); break;
   }
   return kNone;
 }
@@ -456,7 +459,7 @@ void Observer::SeeResult(int tag, PyObject* result) {
     if (KeptAnswer(log_.At(answer.function), answer.arguments.get()) != result)
       return Refuse("call", "a cached function that does not keep its answer where it is found again");
     log_.NoteAnswer(answer.function, answer.arguments.get(), result);
-    LookInto(result);  // Later calls find it as it is, whatever becomes of what it was computed of.
+    SpecializeOnContent(result);  // Later calls find it as it is, whatever becomes of what it was computed of.
   }
   if (tag == kAliased && aliased_ && IsTensor(result)) hooks_.alias(aliased_.get(), result);
   if (tag == kImported && PyModule_Check(result)) ModuleNumber(result);

@@ -13,7 +13,7 @@
 
 #include "client/native/cpython/instruction.h"
 #include "client/native/cpython/made_objects.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/log/observed_log.h"
 #include "client/native/symbolic/size_floats.h"
 #include "client/native/symbolic/size_terms.h"
@@ -25,7 +25,7 @@ namespace ingot::client {
 /// before, and what it writes to them (observed_log.h).
 ///
 /// The run is a function of what was read: each instruction and each callable made in C has an
-/// entry in a table that says what it looks at (instruction_*.cpp, callables.cpp). What no table
+/// entry in a table that says what it looks at (instruction_*.cpp, effect_table.cpp). What no table
 /// explains ends the observation with a refusal that names it; the call itself runs on. Code of
 /// Ingot itself, of importing and of logging is not looked at. Belongs to one thread; needs the
 /// GIL.
@@ -81,7 +81,7 @@ class Observer final : private InstructionListener {
   /// The line that runs, for people.
   std::string Where() const;
   /// After the run: a number becomes part of what every call does, as it is.
-  void FixValue(PyObject* value) { LookAt(value); }
+  void FixValue(PyObject* value) { SpecializeOn(value); }
 
   /// A set that the run has made is given out: in which order its members are depends on what it was made of.
   void InheritedOrders();
@@ -119,9 +119,9 @@ class Observer final : private InstructionListener {
 
   void CollectAgain();
 
-  Wish OnEnter(const EnteredFrame& frame) override;
+  FrameMode OnEnter(const EnteredFrame& frame) override;
   int OnInstruction(const Instruction& instruction) override;
-  Taking TakesResults() const override { return taking_; }
+  ResultUse TakesResults() const override { return result_use_; }
   bool Changes() const override { return !refused_ && (log_.writes().size() > writes_before_ || !answers_.empty()); }
   void OnRaise() override;
   int Observe(const Instruction& instruction);
@@ -136,11 +136,11 @@ class Observer final : private InstructionListener {
   void SeeAnswer(PyObject* result);
   void NoteOperators();
   void NoteNamed(PyObject* made);
-  void Give(PyObject* value, Taking taking);
+  void Give(PyObject* value, ResultUse use);
   void Identity(PyObject* one, PyObject* other);
 
   // observe_frames.cpp
-  Wish Enter(const EnteredFrame& frame);
+  FrameMode Enter(const EnteredFrame& frame);
   void Explain(const EnteredFrame& frame);
   void EnterOperator(const EnteredFrame& frame);
   void EnterFunction(PyObject* function);
@@ -240,7 +240,7 @@ class Observer final : private InstructionListener {
   void Next(PyObject* iterator);
 
   // observe_sizes.cpp
-  struct Awaited {
+  struct PendingResult {
     enum Kind : uint8_t { kDone, kTerm, kAttribute, kOperator, kPart, kNumber, kList, kLength };
     struct Given {
       SizeTerms::Term term;
@@ -258,13 +258,13 @@ class Observer final : private InstructionListener {
     size_t ints_before = 0;
     size_t steps_before = 0;
   };
-  void LookAt(PyObject* value);
-  void LookInto(PyObject* value);
+  void SpecializeOn(PyObject* value);
+  void SpecializeOnContent(PyObject* value);
   void NoteStrides(PyObject* tensor);
   void FixTensor(PyObject* tensor);
   void FixTensors(const std::vector<PythonRef>& tensors);
-  void PassOn(PyObject* value);
-  size_t Await(Awaited awaited);
+  void Propagate(PyObject* value);
+  size_t AddPending(PendingResult pending);
   std::optional<SizeTerms::Term> TermOf(PyObject* value);
   size_t Follow(const Instruction& instruction);
   size_t FollowOne(const Instruction& instruction);
@@ -275,7 +275,7 @@ class Observer final : private InstructionListener {
   void FollowCompare(const Instruction& instruction);
   void FollowIdentity(const Instruction& instruction);
   void MakePlain(PyObject*& value);
-  size_t AwaitOperator(std::string_view name, PyObject* const* values, size_t count, PyObject* keyword_names);
+  size_t AddPendingOperator(std::string_view name, PyObject* const* values, size_t count, PyObject* keyword_names);
   size_t FollowPart(PyObject* tensor, PyObject* key, PyObject* value);
   size_t FollowCall(PyObject* callable, PyObject* const* values, size_t count, PyObject* keyword_names);
   size_t FollowNative(PyObject* callable, const std::vector<PyObject*>& values, size_t names, PyObject* keyword_names);
@@ -284,9 +284,9 @@ class Observer final : private InstructionListener {
 
   // observe_size_results.cpp
   PyObject* FollowResult(size_t number, PyObject* result);
-  PyObject* SizesOf(const Awaited& awaited, PyObject* result);
-  void ExplainInts(const Awaited& awaited);
-  void ExplainPart(const Awaited& awaited);
+  PyObject* SizesOf(const PendingResult& pending, PyObject* result);
+  void ExplainInts(const PendingResult& pending);
+  void ExplainPart(const PendingResult& pending);
   void EndFollowing();
 
   // observe_numbers.cpp
@@ -349,7 +349,7 @@ class Observer final : private InstructionListener {
   void Print(const Arguments& arguments);
   int CallNative(PyObject* callable, const Arguments& arguments);
   int CallByEffect(PyObject* callable, const Arguments& arguments);
-  Taking TakingOf(Effect effect, const Arguments& arguments) const;
+  ResultUse ResultUseOf(Effect effect, const Arguments& arguments) const;
   static bool HoldsObjects(PyObject* value, int depth = 0);
   void Change(PyObject* callable, const Arguments& arguments, bool reads);
   void NoteChange(Number number, const std::string& name, const std::vector<PyObject*>& values);
@@ -380,14 +380,14 @@ class Observer final : private InstructionListener {
   bool is_followed_ = false;           ///< the attribute that is loaded is awaited
   bool is_list_followed_ = false;      ///< the elements that `tolist` is about to give are
   const IntLog* int_log_ = nullptr;
-  std::vector<Awaited> awaited_;
+  std::vector<PendingResult> pending_results_;
   size_t open_store_ = 0;              ///< number of a store that leaves no result
   std::vector<PyObject*> passed_on_;   ///< numbers that the instruction hands on unseen
   int call_depth_ = 0;
   std::vector<Number> merged_sets_;  ///< sets from before of which the run may have made others
   PyObject* consumer_ = nullptr;  ///< the native code that is handed what is looked at
   bool has_keywords_ = false;     ///< it is handed keywords
-  Taking taking_ = Taking::kNo;   ///< what it makes of what Python code gives it
+  ResultUse result_use_ = ResultUse::kNo;   ///< what it makes of what Python code gives it
   std::string asked_;             ///< the operator that was called by its own name
   bool awaits_length_ = false;    ///< its result is what `__len__` gives
   std::optional<SizeTerms::Term> given_length_;
@@ -435,7 +435,7 @@ class Observer final : private InstructionListener {
   boost::unordered_flat_map<PyTypeObject*, unsigned int> looked_into_;  ///< classes, by version
   boost::unordered_flat_set<Number> bases_noted_;
   std::vector<PythonRef> held_;  ///< keeps what is known by address alive
-  boost::unordered_flat_map<PyCodeObject*, Wish> wishes_;
+  boost::unordered_flat_map<PyCodeObject*, FrameMode> modes_;
   boost::unordered_flat_map<Number, Digest>
       borrowed_contexts_;  ///< context variables that were set, with their values before
   boost::unordered_flat_set<PyObject*> context_values_;  ///< what the run has put into context variables

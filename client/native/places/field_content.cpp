@@ -11,7 +11,7 @@
 #include "client/native/cpython/exact_text.h"
 #include "client/native/cpython/origin.h"
 #include "client/native/cpython/set_table.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/places/code_digest.h"
 #include "client/native/places/containers.h"
 #include "client/native/places/live_groups.h"
@@ -269,7 +269,7 @@ Digest DigestOfPlaceValue(const PlaceValue& seen) {
     DropError();
     hasher.AddField("native");
     AddText(hasher, name.get());
-    hasher.AddField(Callables::NameOf(value));  // math.sqrt is not cmath.sqrt.
+    hasher.AddField(EffectTable::NameOf(value));  // math.sqrt is not cmath.sqrt.
     if (const std::string schema = SchemaOfOperator(value); !schema.empty()) hasher.AddField(schema);
   } else if (const std::string name = NameOfOperator(value); !name.empty()) {
     hasher.AddField("operator");

@@ -10,7 +10,7 @@
 
 #include "client/native/cpython/compiled.h"
 #include "client/native/cpython/drop_error.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/places/value_digest.h"
 
 namespace ingot::client {
@@ -76,7 +76,7 @@ std::span<const PartField> RowsOf(PyObject* part) {
   if (PyCell_Check(part)) return kOfCells;
   if (PyObject_TypeCheck(part, &PyProperty_Type)) return kOfProperties;
   if (PyContextVar_CheckExact(part)) return kOfVariables;
-  if (Callables::IsNative(part)) return kOfNative;
+  if (EffectTable::IsNative(part)) return kOfNative;
   const bool is_wrapper = Py_TYPE(part) == &PyStaticMethod_Type || Py_TYPE(part) == &PyClassMethod_Type;
   if (is_wrapper || CompiledTarget(part) != nullptr) return kOfWrappers;
   if (std::string_view(NativeBase(Py_TYPE(part))->tp_name) == "functools.partial") return kOfPartials;

@@ -8,7 +8,7 @@
 #include "client/native/cpython/compiled.h"
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/origin.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/places/field_content.h"
 #include "client/native/places/part_fields.h"
 #include "client/native/places/tensor_facts.h"
@@ -73,8 +73,8 @@ PlaceValue EntryAt(PyObject* dict, PyObject* position, bool is_key) {
 /// not hold nobody asks for here: the function would run at another time than the program runs it.
 PlaceValue AnswerOf(PyObject* callable, PyObject* arguments) {
   const bool is_cached = KeptAnswer(callable, arguments) != nullptr;
-  const Effect effect = Callables::IsNative(callable) ? Callables::Shared().EffectOf(callable) : Effect::kRefused;
-  const bool is_setting = effect == Effect::kAnswer || effect == Effect::kHash;
+  const Effect effect = EffectTable::IsNative(callable) ? EffectTable::Shared().EffectOf(callable) : Effect::kRefused;
+  const bool is_setting = effect == Effect::kReplayedQuery || effect == Effect::kHash;
   if ((!is_cached && !is_setting) || !PyTuple_Check(arguments)) return {};
   PlaceValue seen{PythonRef(PyObject_Call(callable, arguments, nullptr)), std::nullopt};
   DropError();

@@ -14,7 +14,7 @@
 #include "client/native/cpython/origin.h"
 #include "client/native/cpython/python_ref.h"
 #include "client/native/cpython/set_table.h"
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 #include "client/native/places/code_digest.h"
 #include "client/native/places/containers.h"
 #include "client/native/places/live_groups.h"
@@ -218,7 +218,7 @@ bool ValueWriter::WriteNamed(PyObject* value) {
              PyObject_TypeCheck(value, &PyWrapperDescr_Type) || PyObject_TypeCheck(value, &PyGetSetDescr_Type) ||
              PyObject_TypeCheck(value, &PyMemberDescr_Type)) {
     WriteTag('C');
-    WriteBytes(Callables::NameOf(value));
+    WriteBytes(EffectTable::NameOf(value));
     WriteFields(value, {"__qualname__"});
   } else if (PyCode_Check(value)) {
     WriteTag('o');

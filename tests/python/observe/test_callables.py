@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which functions made in C a recorded call may use (client/native/effects/callables.cpp): operators of PyTorch's, and what somebody has read."""
+"""Which functions made in C a recorded call may use (client/native/effects/effect_table.cpp): operators of PyTorch's, and what somebody has read."""
 
 import pytest
 import torch

@@ -13,7 +13,7 @@ def test_every_opcode_of_this_python_has_an_entry():
     general = {name: number for name, number in opcode.opmap.items() if number < 256 and not name.startswith("INSTRUMENTED_")}
     specialized = set(getattr(opcode, "_specialized_opmap", getattr(opcode, "_specialized_instructions", ())))
     assert len(general) > 100
-    assert [name for name, number in general.items() if name not in specialized and _native.act_of(number) == 0] == []
+    assert [name for name, number in general.items() if name not in specialized and _native.instr_kind_of(number) == 0] == []
 
 
 class Base:

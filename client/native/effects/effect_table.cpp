@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/native/effects/callables.h"
+#include "client/native/effects/effect_table.h"
 
 #include <algorithm>
 
@@ -39,7 +39,7 @@ constexpr Group kGroups[] = {
     {Effect::kNext, "", "next"},
     {Effect::kImport, "", "__import__"},
     {Effect::kMakeClass, "", "__build_class__"},
-    {Effect::kOwnDict, "", "vars"},
+    {Effect::kVars, "", "vars"},
     {Effect::kGlobals, "", "globals"},
     {Effect::kHash, "str.", "__hash__"},
     {Effect::kHash, "bytes.", "__hash__"},
@@ -152,7 +152,7 @@ constexpr Group kGroups[] = {
     {Effect::kReduce, "object.", "__reduce__ __reduce_ex__ __getstate__"},
     {Effect::kAllocate, "object.", "__new__"},
     {Effect::kNothing, "type.", "__init__ __new__ __prepare__ __or__ __ror__"},
-    {Effect::kBases, "type.", "mro __instancecheck__ __subclasscheck__"},
+    {Effect::kTypeHierarchy, "type.", "mro __instancecheck__ __subclasscheck__"},
     {Effect::kText, "BaseException.", "__str__ __repr__"},
     {Effect::kFill, "BaseException.", "__init__ with_traceback add_note"},
     {Effect::kFill, "Exception.", "__init__"},
@@ -188,8 +188,8 @@ constexpr Group kGroups[] = {
     {Effect::kNothing, "_warnings.", "_filters_mutated"},
     {Effect::kPure, "sys.", "intern"},
     {Effect::kNothing, "sys.", "is_finalizing"},
-    {Effect::kAnswer, "sys.", "getrecursionlimit"},
-    {Effect::kAnswer, "_thread.", "get_ident"},
+    {Effect::kReplayedQuery, "sys.", "getrecursionlimit"},
+    {Effect::kReplayedQuery, "_thread.", "get_ident"},
     {Effect::kRelease, "_thread.lock.", "release __exit__"},
     {Effect::kRelease, "_thread.RLock.", "release __exit__"},
     {Effect::kAcquire, "_thread.lock.", "acquire __enter__"},
@@ -264,11 +264,11 @@ constexpr Group kGroups[] = {
      "__init__ allgather allgather_coalesced allgather_into_tensor_coalesced _allgather_base allreduce "
      "allreduce_coalesced alltoall alltoall_base barrier broadcast gather recv recv_anysource reduce reduce_scatter "
      "_reduce_scatter_base reduce_scatter_tensor_coalesced scatter send wait _resolve_process_group"},
-    {Effect::kAnswer, "torch.",
+    {Effect::kReplayedQuery, "torch.",
      "is_autocast_cache_enabled get_autocast_dtype get_autocast_cpu_dtype get_autocast_gpu_dtype "
      "is_anomaly_enabled get_num_threads "
      "get_num_interop_threads"},
-    {Effect::kAnswer, "torch._C.",
+    {Effect::kReplayedQuery, "torch._C.",
      "_get_default_device _get_cudnn_enabled _get_mkldnn_enabled _get_deterministic_algorithms "
      "_get_deterministic_algorithms_warn_only _get_math_sdp_enabled _get_flash_sdp_enabled "
      "_get_mem_efficient_sdp_enabled "
@@ -409,23 +409,23 @@ PyTypeObject* BoundSlotType() {
   return type;
 }
 
-Callables& Callables::Shared() {
-  static auto* shared = new Callables;
+EffectTable& EffectTable::Shared() {
+  static auto* shared = new EffectTable;
   return *shared;
 }
 
-bool Callables::IsNative(PyObject* callable) {
+bool EffectTable::IsNative(PyObject* callable) {
   PyTypeObject* type = Py_TYPE(callable);
   return PyCFunction_Check(callable) || type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type ||
          type == &PyWrapperDescr_Type || type == BoundSlotType() || type == &PyGetSetDescr_Type;
 }
 
-bool Callables::IsGetter(PyObject* value) {
+bool EffectTable::IsGetter(PyObject* value) {
   const std::string_view name = Py_TYPE(value)->tp_name;
   return name == "operator.attrgetter" || name == "operator.itemgetter";
 }
 
-std::string_view Callables::ShortNameOf(PyObject* callable) {
+std::string_view EffectTable::ShortNameOf(PyObject* callable) {
   if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   const PyTypeObject* type = Py_TYPE(callable);
   const bool is_descriptor = type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type ||
@@ -433,7 +433,7 @@ std::string_view Callables::ShortNameOf(PyObject* callable) {
   return is_descriptor ? ViewOf(reinterpret_cast<PyDescrObject*>(callable)->d_name) : std::string_view();
 }
 
-std::string Callables::NameOf(PyObject* callable) {
+std::string EffectTable::NameOf(PyObject* callable) {
   PyTypeObject* type = Py_TYPE(callable);
   if (PyCFunction_Check(callable)) return NameOfFunction(callable);
   if (type == BoundSlotType()) {
@@ -453,7 +453,7 @@ std::string Callables::NameOf(PyObject* callable) {
   return OwnerName(type);
 }
 
-Effect Callables::EffectOf(PyObject* callable) {
+Effect EffectTable::EffectOf(PyObject* callable) {
   if (IsMarkedPure(callable)) return Effect::kPure;
   if (Py_TYPE(callable) == BoundSlotType()) return EffectOfName(NameOf(callable));
   const void* identity = IdentityOf(callable);
@@ -466,7 +466,7 @@ Effect Callables::EffectOf(PyObject* callable) {
   return effect;
 }
 
-Effect Callables::EffectOfType(PyTypeObject* type) {
+Effect EffectTable::EffectOfType(PyTypeObject* type) {
   auto* object = reinterpret_cast<PyObject*>(type);
   if (IsMarkedPure(object)) return Effect::kPure;
   if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) return Effect::kPure;
@@ -476,6 +476,6 @@ Effect Callables::EffectOfType(PyTypeObject* type) {
   return effect;
 }
 
-void Callables::MarkPure(PyObject* callable) { marked_.emplace(callable, PythonRef::Borrow(callable)); }
+void EffectTable::MarkPure(PyObject* callable) { marked_.emplace(callable, PythonRef::Borrow(callable)); }
 
 }  // namespace ingot::client

@@ -26,7 +26,7 @@ enum class Effect : uint8_t {
   kToList,    ///< reads all of a tensor
   kMakeTensor,  ///< an operator, unless its data is an array or a buffer
   kState,       ///< a setting of this thread that the call's shape holds; gives a plain value
-  kAnswer,      ///< a setting whose value is asked for again at every call
+  kReplayedQuery,      ///< a setting whose value is asked for again at every call
   kLength,
   kTruth,
   kGetAttribute,
@@ -44,7 +44,7 @@ enum class Effect : uint8_t {
   kNext,
   kImport,
   kMakeClass,
-  kOwnDict,  ///< vars()
+  kVars,  ///< vars()
   kGlobals,
   kAddress,     ///< id()
   kHash,        ///< hash() and `__hash__`
@@ -62,17 +62,17 @@ enum class Effect : uint8_t {
   kWarn,        ///< writes a message, or raises it where a filter says so
   kMode,        ///< enters or leaves a mode of the thread, its first argument
   kPrint,       ///< writes text to a file that is given, or to the one that sys has
-  kBases,       ///< asks of a class from which it comes, and of which class its other argument is
+  kTypeHierarchy,       ///< asks of a class from which it comes, and of which class its other argument is
   kBind,        ///< its first argument, a descriptor, makes something of its second
   kCallsSelf,   ///< a bound call: its first argument is called with the others
 };
 
 /// The table of callables made in C, by qualified name; names as in `list.append`, `math.sqrt`,
 /// `torch._C._nn.linear`. Python code needs no entry: its instructions are seen.
-class Callables {
+class EffectTable {
  public:
   /// One for the process. Needs the GIL, as everything here.
-  static Callables& Shared();
+  static EffectTable& Shared();
 
   /// Of a function, method or descriptor made in C.
   Effect EffectOf(PyObject* callable);
