@@ -43,7 +43,7 @@ py::tuple ArgumentsOf(const py::tuple& args, const py::dict& kwargs) {
   py::list tensors;
   for (const at::Tensor* tensor : arguments.tensors)
     tensors.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(*tensor)));
-  return py::make_tuple(py::bytes(arguments.shape), tensors,
+  return py::make_tuple(py::bytes(arguments.signature), tensors,
                         arguments.unsupported == nullptr ? py::object(py::none()) : py::str(arguments.unsupported));
 }
 

@@ -60,7 +60,7 @@ py::tuple FlattenCall(const py::tuple& args, const py::dict& kwargs, const py::t
   }
   py::list objects;
   for (PyObject* object : out.objects) objects.append(py::reinterpret_borrow<py::object>(object));
-  return py::make_tuple(tensors, out.names, objects, py::bytes(out.shape));
+  return py::make_tuple(tensors, out.names, objects, py::bytes(out.signature));
 }
 
 }  // namespace

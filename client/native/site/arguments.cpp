@@ -39,7 +39,7 @@ bool IsPlainKey(PyObject* key) {
 }
 
 /// Why a tensor is not taken that has a key of the dispatcher's beyond those of plain ones, each a fact that a program
-/// can ask for and no shape holds: the elements may be others when they are read, or lie elsewhere.
+/// can ask for and no signature holds: the elements may be others when they are read, or lie elsewhere.
 const char* UnusualKey(const at::Tensor& tensor) {
   using Key = c10::DispatchKey;
   constexpr c10::DispatchKeySet kUsual({Key::CPU, Key::AutogradCPU, Key::ADInplaceOrView, Key::AutocastCPU});
@@ -81,9 +81,9 @@ class Flattener {
 
   void Mode() {
     grad_ = at::GradMode::is_enabled();
-    out_.shape.push_back(static_cast<char>((grad_ ? 1 : 0) | (c10::InferenceMode::is_enabled() ? 2 : 0)));
+    out_.signature.push_back(static_cast<char>((grad_ ? 1 : 0) | (c10::InferenceMode::is_enabled() ? 2 : 0)));
     Raw(SettingsNow());
-    out_.shape.push_back(static_cast<char>(c10::get_default_dtype_as_scalartype()));
+    out_.signature.push_back(static_cast<char>(c10::get_default_dtype_as_scalartype()));
     out_.unsupported = UnusualThread();
     if (OperatorsAreOverridden()) out_.unsupported = "overridden-operator";
   }
@@ -134,7 +134,7 @@ class Flattener {
     if (want_names_) out_.names.push_back(name);
   }
 
-  /// One object in two places is a shape of its own, as a tensor is.
+  /// One object in two places is a signature of its own, as a tensor is.
   void Object(PyObject* value) {
     const auto first = std::ranges::find(out_.objects, value) - out_.objects.begin();
     const bool is_known = first < std::ssize(out_.objects);
@@ -143,17 +143,17 @@ class Flattener {
     Pointer(Py_TYPE(value));
     out_.objects.push_back(value);
   }
-  void Tag(char tag) { out_.shape.push_back(tag); }
+  void Tag(char tag) { out_.signature.push_back(tag); }
   template <typename T>
   void Raw(T value) {
-    out_.shape.append(reinterpret_cast<const char*>(&value), sizeof value);
+    out_.signature.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
   void Text(PyObject* text) {
     const CodeUnits units = UnitsOf(text);
     Tag('s');
     Raw(units.width);
     Raw(static_cast<uint64_t>(units.bytes.size()));
-    out_.shape.append(units.bytes);
+    out_.signature.append(units.bytes);
   }
 
  private:
@@ -170,7 +170,7 @@ class Flattener {
       out_.unsupported = "requires-grad";
     }
     if (!THPVariable_CheckExact(value)) out_.unsupported = "subclass";
-    // One tensor in two places is one input of the graph, and such a call a shape of its own.
+    // One tensor in two places is one input of the graph, and such a call a signature of its own.
     if (const size_t first = FirstOf(tensor); first < out_.tensors.size()) {
       Tag('^');
       Raw(static_cast<uint32_t>(first));
@@ -306,7 +306,7 @@ bool HasPlainKeys(PyObject* dict) {
 }
 
 void Arguments::Clear() {
-  shape.clear();
+  signature.clear();
   tensors.clear();
   numbers.clear();
   objects.clear();

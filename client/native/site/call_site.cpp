@@ -26,8 +26,8 @@ namespace ingot::client {
 
 namespace {
 
-/// Of a shape that is recorded no more: its variants are tried at every call until they have served none for long, and
-/// rarely from then on, since each may have much to look at.
+/// Of a signature that is recorded no more: its variants are tried at every call until they have served none for long,
+/// and rarely from then on, since each may have much to look at.
 struct Retries {
   static constexpr uint32_t kEvery = 64;
   uint32_t unserved = 0;  ///< calls in a row
@@ -39,11 +39,12 @@ struct CallSite {
   CompiledObject base;
   PyObject* owner;   ///< the Python engine behind it
   VariantTable variants;
-  std::unordered_map<std::string, Retries> refused;  ///< shapes that run eagerly for good
-  std::unordered_map<std::string, PythonRef> in_pieces;  ///< of refused shapes: what is called in the target's place
-  std::unordered_set<std::string> waiting;  ///< shapes for which a variant of other sizes is on its way
+  std::unordered_map<std::string, Retries> refused;  ///< signatures that run eagerly for good
+  std::unordered_map<std::string, PythonRef>
+      in_pieces;  ///< of refused signatures: what is called in the target's place
+  std::unordered_set<std::string> waiting;  ///< signatures for which a variant of other sizes is on its way
   VaryingArguments varying;
-  uint64_t passed_over;   ///< so many calls of new shapes run eagerly before the next is looked at
+  uint64_t passed_over;   ///< so many calls of new signatures run eagerly before the next is looked at
   bool hides_parts;       ///< a piece of a program: what it calls while it is not native need not be native itself
   uint64_t verify_every;  ///< 0: never
   uint64_t served;
@@ -95,9 +96,9 @@ bool IsWatched() {
          c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Python);
 }
 
-/// Null where the shape is not refused.
-Retries* RetriesOf(CallSite* self, const std::string& shape) {
-  const auto it = self->refused.empty() ? self->refused.end() : self->refused.find(shape);
+/// Null where the signature is not refused.
+Retries* RetriesOf(CallSite* self, const std::string& signature) {
+  const auto it = self->refused.empty() ? self->refused.end() : self->refused.find(signature);
   return it == self->refused.end() ? nullptr : &it->second;
 }
 
@@ -109,16 +110,16 @@ PyObject* Attempt(CallSite* self, CallFrame& frame, PyObject* const* args, size_
     reason = std::string("unsupported:") + frame.arguments.unsupported;
     return nullptr;
   }
-  VariantTable::Variants* const variants = self->variants.Of(frame.arguments.shape);
+  VariantTable::Variants* const variants = self->variants.Of(frame.arguments.signature);
   if (variants == nullptr) return nullptr;
-  if (Retries* retries = RetriesOf(self, frame.arguments.shape); retries != nullptr && !retries->IsTurn()) {
+  if (Retries* retries = RetriesOf(self, frame.arguments.signature); retries != nullptr && !retries->IsTurn()) {
     retries->Note(false);
     return nullptr;
   }
   CallFrame::Withheld withheld{.is_turn = vote == nullptr && self->VerifiesNext()};
   PyObject* result = frame.Serve(*variants, reason, withheld, vote);
   // Looked for again: another thread may have emptied the table meanwhile.
-  if (Retries* retries = RetriesOf(self, frame.arguments.shape)) retries->Note(result != nullptr);
+  if (Retries* retries = RetriesOf(self, frame.arguments.signature)) retries->Note(result != nullptr);
   if (result != nullptr || withheld.is_verified) ++self->served;
   return withheld.program != nullptr ? CallWithheld(self, withheld, args, count, kwnames) : result;
 }
@@ -146,9 +147,9 @@ PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
     }
     std::optional<InParts> hidden;
     if (self->hides_parts) hidden.emplace(false);
-    if (!self->refused.empty() && self->refused.contains(frame->arguments.shape)) {
+    if (!self->refused.empty() && self->refused.contains(frame->arguments.signature)) {
       const InParts scope(true);
-      const auto pieces = self->in_pieces.find(frame->arguments.shape);
+      const auto pieces = self->in_pieces.find(frame->arguments.signature);
       if (pieces != self->in_pieces.end()) {
         const PythonRef held = PythonRef::Borrow(pieces->second.get());
         return PyObject_Vectorcall(held.get(), args, nargsf, kwnames);
@@ -163,7 +164,7 @@ PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
       return CallTarget(self, args, nargsf, kwnames);
     }
     const bool lacks_sizes = reason == "new" || reason == "guard" || reason == "unproven";
-    if (lacks_sizes && !self->waiting.empty() && self->waiting.contains(frame->arguments.shape)) {
+    if (lacks_sizes && !self->waiting.empty() && self->waiting.contains(frame->arguments.signature)) {
       Counters().pending_calls.fetch_add(1, std::memory_order_relaxed);
       return CallTarget(self, args, nargsf, kwnames);
     }
@@ -214,7 +215,7 @@ int Traverse(PyObject* object, visitproc visit, void* arg) {
   auto* self = reinterpret_cast<CallSite*>(object);
   Py_VISIT(self->base.target);
   Py_VISIT(self->owner);
-  for (const auto& [shape, pieces] : self->in_pieces) Py_VISIT(pieces.get());
+  for (const auto& [signature, pieces] : self->in_pieces) Py_VISIT(pieces.get());
   return self->variants.Traverse(visit, arg);
 }
 
@@ -278,13 +279,13 @@ PyObject* Repr(PyObject* object) {
 
 std::string TextOf(PyObject* bytes) { return {PyBytes_AS_STRING(bytes), static_cast<size_t>(PyBytes_GET_SIZE(bytes))}; }
 
-/// install(shape, parts): adds a variant in front; returns how many the shape has.
+/// install(signature, parts): adds a variant in front; returns how many the signature has.
 PyObject* Install(PyObject* object, PyObject* args) {
   auto* self = reinterpret_cast<CallSite*>(object);
-  PyObject *shape, *parts;
-  if (!PyArg_ParseTuple(args, "SO!", &shape, &PyDict_Type, &parts)) return nullptr;
+  PyObject *signature, *parts;
+  if (!PyArg_ParseTuple(args, "SO!", &signature, &PyDict_Type, &parts)) return nullptr;
   try {
-    return PyLong_FromSize_t(self->variants.Install(TextOf(shape), BoundVariant::Of(parts)));
+    return PyLong_FromSize_t(self->variants.Install(TextOf(signature), BoundVariant::Of(parts)));
   } catch (pybind11::error_already_set& e) {
     e.restore();
   } catch (const std::exception& e) {
@@ -293,7 +294,7 @@ PyObject* Install(PyObject* object, PyObject* args) {
   return nullptr;
 }
 
-/// remove(program): forgets the program's variants in every shape; returns how many.
+/// remove(program): forgets the program's variants in every signature; returns how many.
 PyObject* Remove(PyObject* object, PyObject* handle) {
   auto* self = reinterpret_cast<CallSite*>(object);
   try {
@@ -305,16 +306,16 @@ PyObject* Remove(PyObject* object, PyObject* handle) {
   }
 }
 
-/// prove(shape, program, sizes): the program's variants of a shape serve these symbol values as well; returns how many
-/// variants there are.
+/// prove(signature, program, sizes): the program's variants of a signature serve these symbol values as well; returns
+/// how many variants there are.
 PyObject* Prove(PyObject* object, PyObject* args) {
   auto* self = reinterpret_cast<CallSite*>(object);
-  PyObject *shape, *handle, *sizes;
-  if (!PyArg_ParseTuple(args, "SOO", &shape, &handle, &sizes)) return nullptr;
+  PyObject *signature, *handle, *sizes;
+  if (!PyArg_ParseTuple(args, "SOO", &signature, &handle, &sizes)) return nullptr;
   try {
     const auto program = pybind11::handle(handle).cast<std::shared_ptr<Program>>();
     const auto proven = pybind11::handle(sizes).cast<std::vector<std::vector<int64_t>>>();
-    const VariantTable::Variants* const variants = self->variants.Of(TextOf(shape));
+    const VariantTable::Variants* const variants = self->variants.Of(TextOf(signature));
     size_t found = 0;
     for (const auto& variant : variants == nullptr ? VariantTable::Variants() : *variants) {
       if (&variant->program() != program.get()) continue;
@@ -328,11 +329,12 @@ PyObject* Prove(PyObject* object, PyObject* args) {
   }
 }
 
-/// forget(shape, objects, program=None): drops the shape's bindings to these very objects, of one program or of all.
+/// forget(signature, objects, program=None): drops the signature's bindings to these very objects, of one program or of
+/// all.
 PyObject* Forget(PyObject* object, PyObject* args) {
   auto* self = reinterpret_cast<CallSite*>(object);
-  PyObject *shape, *list, *handle = Py_None;
-  if (!PyArg_ParseTuple(args, "SO!|O", &shape, &PyList_Type, &list, &handle)) return nullptr;
+  PyObject *signature, *list, *handle = Py_None;
+  if (!PyArg_ParseTuple(args, "SO!|O", &signature, &PyList_Type, &list, &handle)) return nullptr;
   std::shared_ptr<Program> program;
   try {
     if (handle != Py_None) program = pybind11::handle(handle).cast<std::shared_ptr<Program>>();
@@ -342,7 +344,7 @@ PyObject* Forget(PyObject* object, PyObject* args) {
   }
   std::vector<PyObject*> objects;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) objects.push_back(PyList_GET_ITEM(list, i));
-  self->variants.Forget(TextOf(shape), objects, program.get());
+  self->variants.Forget(TextOf(signature), objects, program.get());
   Py_RETURN_NONE;
 }
 
@@ -355,26 +357,26 @@ PyObject* SetNumber(PyObject* object, PyObject* value) {
   Py_RETURN_NONE;
 }
 
-/// refuse(shape, in_pieces=None): calls of this shape that no variant here serves run eagerly from now on, or by
-/// another callable.
+/// refuse(signature, in_pieces=None): calls of this signature that no variant here serves run eagerly from now on, or
+/// by another callable.
 PyObject* Refuse(PyObject* object, PyObject* args) {
-  PyObject *shape, *in_pieces = Py_None;
-  if (!PyArg_ParseTuple(args, "S|O", &shape, &in_pieces)) return nullptr;
+  PyObject *signature, *in_pieces = Py_None;
+  if (!PyArg_ParseTuple(args, "S|O", &signature, &in_pieces)) return nullptr;
   auto* self = reinterpret_cast<CallSite*>(object);
-  const std::string key = TextOf(shape);
+  const std::string key = TextOf(signature);
   self->refused.try_emplace(key);
   PythonRef before = PythonRef::Borrow(in_pieces == Py_None ? nullptr : in_pieces);
   if (before) std::swap(self->in_pieces[key], before);  // What it was goes when the table is whole.
   Py_RETURN_NONE;
 }
 
-/// set_waiting(shape, is_waiting): calls of a shape run eagerly as long as no variant takes their sizes.
+/// set_waiting(signature, is_waiting): calls of a signature run eagerly as long as no variant takes their sizes.
 PyObject* SetWaiting(PyObject* object, PyObject* args) {
   auto* self = reinterpret_cast<CallSite*>(object);
-  PyObject* shape;
+  PyObject* signature;
   int is_waiting;
-  if (!PyArg_ParseTuple(args, "Sp", &shape, &is_waiting)) return nullptr;
-  std::string key = TextOf(shape);
+  if (!PyArg_ParseTuple(args, "Sp", &signature, &is_waiting)) return nullptr;
+  std::string key = TextOf(signature);
   if (is_waiting != 0) {
     self->waiting.insert(std::move(key));
   } else {
@@ -444,15 +446,16 @@ PyObject* Reset(PyObject* object, PyObject* /*unused*/) {
 
 PyMethodDef kMethods[] = {
     {"_serve", ServeNow, METH_VARARGS, "Answers a call, if a variant is here that can."},
-    {"_install", Install, METH_VARARGS, "Adds a bound variant to a shape."},
-    {"_prove", Prove, METH_VARARGS, "Adds proven sizes to a program's variants of a shape."},
+    {"_install", Install, METH_VARARGS, "Adds a bound variant to a signature."},
+    {"_prove", Prove, METH_VARARGS, "Adds proven sizes to a program's variants of a signature."},
     {"_remove", Remove, METH_O, "Forgets the variants of a program."},
-    {"_forget", Forget, METH_VARARGS, "Drops the bindings of a shape to given objects, of one program or of all."},
-    {"_refuse", Refuse, METH_VARARGS, "Runs calls of a shape eagerly that no variant serves, or by another callable."},
-    {"_set_waiting", SetWaiting, METH_VARARGS, "Runs calls of a shape eagerly until it has a variant for them."},
+    {"_forget", Forget, METH_VARARGS, "Drops the bindings of a signature to given objects, of one program or of all."},
+    {"_refuse", Refuse, METH_VARARGS,
+     "Runs calls of a signature eagerly that no variant serves, or by another callable."},
+    {"_set_waiting", SetWaiting, METH_VARARGS, "Runs calls of a signature eagerly until it has a variant for them."},
     {"_vary", Vary, METH_O, "Takes the numbers of some arguments as inputs."},
     {"_pass_over", SetNumber<&CallSite::passed_over>, METH_O,
-     "Runs some calls of new shapes eagerly before one is looked at again."},
+     "Runs some calls of new signatures eagerly before one is looked at again."},
     {"_set_verify", SetNumber<&CallSite::verify_every>, METH_O, "Verifies every n-th native call; 0: none."},
     {"_agree", Agree, METH_O, "Serves a call natively where all ranks of a group do."},
     {"_be_part", BePart, METH_NOARGS, "Serves only calls of programs that run in parts."},

@@ -7,7 +7,7 @@
 namespace ingot::client {
 namespace {
 
-/// Bound variants of one shape, and validated records that nobody uses.
+/// Bound variants of one signature, and validated records that nobody uses.
 constexpr size_t kBoundMax = 64;
 
 /// Moves the variants that `is_out` names from one to the other.
@@ -21,9 +21,9 @@ void TakeOut(VariantTable::Variants& from, VariantTable::Variants& out, F is_out
 
 }  // namespace
 
-VariantTable::Variants* VariantTable::Of(const std::string& shape) {
-  const auto it = of_shapes_.find(shape);
-  return it == of_shapes_.end() || it->second.empty() ? nullptr : &it->second;
+VariantTable::Variants* VariantTable::Of(const std::string& signature) {
+  const auto it = of_signatures_.find(signature);
+  return it == of_signatures_.end() || it->second.empty() ? nullptr : &it->second;
 }
 
 /// Keeps what a variant relies on of the process, and lets go what nobody can rely on any more.
@@ -37,9 +37,9 @@ void VariantTable::Keep(const std::shared_ptr<const ValidatedRecord>& validated)
   all_validated_.swap(kept);
 }
 
-size_t VariantTable::Install(const std::string& shape, std::shared_ptr<BoundVariant> variant) {
+size_t VariantTable::Install(const std::string& signature, std::shared_ptr<BoundVariant> variant) {
   Keep(variant->validated());
-  Variants& variants = of_shapes_[shape];
+  Variants& variants = of_signatures_[signature];
   variants.insert(variants.begin(), std::move(variant));
   const size_t count = std::min(variants.size(), kBoundMax);
   std::shared_ptr<BoundVariant> dropped;
@@ -52,14 +52,14 @@ size_t VariantTable::Install(const std::string& shape, std::shared_ptr<BoundVari
 
 size_t VariantTable::Remove(const Program& program) {
   Variants removed;
-  for (auto& [shape, variants] : of_shapes_) {
+  for (auto& [signature, variants] : of_signatures_) {
     TakeOut(variants, removed, [&](const BoundVariant& variant) { return &variant.program() == &program; });
   }
   return removed.size();
 }
 
-void VariantTable::Forget(const std::string& shape, const std::vector<PyObject*>& objects, const Program* program) {
-  Variants* const variants = Of(shape);
+void VariantTable::Forget(const std::string& signature, const std::vector<PyObject*>& objects, const Program* program) {
+  Variants* const variants = Of(signature);
   if (variants == nullptr) return;
   Variants removed;
   TakeOut(*variants, removed, [&](const BoundVariant& variant) {
@@ -68,15 +68,15 @@ void VariantTable::Forget(const std::string& shape, const std::vector<PyObject*>
 }
 
 void VariantTable::Clear() {
-  decltype(of_shapes_) gone;
-  gone.swap(of_shapes_);
+  decltype(of_signatures_) gone;
+  gone.swap(of_signatures_);
   decltype(all_validated_) released;
   released.swap(all_validated_);
 }
 
 int VariantTable::Traverse(visitproc visit, void* arg) const {
   std::unordered_map<const ValidatedRecord*, long> owners;
-  for (const auto& [shape, variants] : of_shapes_) {
+  for (const auto& [signature, variants] : of_signatures_) {
     for (const auto& variant : variants) {
       // A call that runs it holds it too, and what it holds is in use.
       if (variant.use_count() > 1) continue;

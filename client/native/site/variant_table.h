@@ -12,7 +12,7 @@
 
 namespace ingot::client {
 
-/// The variants of every argument shape one call site has met, and what they rely on of the process. Needs the GIL.
+/// The variants of every argument signature one call site has met, and what they rely on of the process. Needs the GIL.
 ///
 /// What goes does so when the table is whole again: what a variant lets go may give up the GIL (a tensor does), and
 /// another thread then looks at the table.
@@ -20,14 +20,15 @@ class VariantTable {
  public:
   using Variants = std::vector<std::shared_ptr<BoundVariant>>;
 
-  /// Those of a shape, in the order in which they are tried; null where there are none.
-  Variants* Of(const std::string& shape);
-  /// Puts a variant in front; of too many, bound to ever new objects, the last goes. Returns how many the shape has.
-  size_t Install(const std::string& shape, std::shared_ptr<BoundVariant> variant);
-  /// Forgets a program's variants in every shape; returns how many.
+  /// Those of a signature, in the order in which they are tried; null where there are none.
+  Variants* Of(const std::string& signature);
+  /// Puts a variant in front; of too many, bound to ever new objects, the last goes. Returns how many the signature
+  /// has.
+  size_t Install(const std::string& signature, std::shared_ptr<BoundVariant> variant);
+  /// Forgets a program's variants in every signature; returns how many.
   size_t Remove(const Program& program);
-  /// Drops the bindings of a shape to these very objects, of one program or, null, of all.
-  void Forget(const std::string& shape, const std::vector<PyObject*>& objects, const Program* program);
+  /// Drops the bindings of a signature to these very objects, of one program or, null, of all.
+  void Forget(const std::string& signature, const std::vector<PyObject*>& objects, const Program* program);
   void Clear();
 
   /// For Python's collector of cycles: each reference that this alone owns.
@@ -36,7 +37,7 @@ class VariantTable {
  private:
   void Keep(const std::shared_ptr<const ValidatedRecord>& validated);
 
-  std::unordered_map<std::string, Variants> of_shapes_;
+  std::unordered_map<std::string, Variants> of_signatures_;
   std::vector<std::shared_ptr<const ValidatedRecord>>
       all_validated_;  ///< for the next objects: variants of others may be gone
 };

@@ -210,7 +210,7 @@ class InPieces:
             given = piece.run(variables, iterators if piece.keeps_iterators else ())
             if len(given) > 1:  # A native piece comes to no head of a loop around it.
                 iterators = given[0] if piece.keeps_iterators else iterators[:len(given[0])]
-            if piece.engine is not None and piece.engine.has_too_many_shapes() and at not in self._breaks:
+            if piece.engine is not None and piece.engine.has_too_many_signatures() and at not in self._breaks:
                 self._breaks |= self._cuttable.breaks([at])  # What comes next may be native again.
         return given[0]
 

@@ -18,7 +18,7 @@ from ingot.checks.kept import Keeper, Kept, NotCompared
 if typing.TYPE_CHECKING:
     from ingot.site import binding
     from ingot.site.engine import Engine
-    from ingot.site.entry import Entry, Job, Shape
+    from ingot.site.entry import Entry, Job, SignatureState
 
 log = logging.getLogger("ingot")
 _TRIES_MAX = 3
@@ -104,15 +104,15 @@ class Comparisons:
             if not is_handed_on:
                 self._forget(key)
 
-    def run_eagerly(self, shape: "Shape", call: calls.Call) -> typing.Any:
+    def run_eagerly(self, signature: "SignatureState", call: calls.Call) -> typing.Any:
         """The answer of a call that eager answers since code is on its way; kept where its sizes are of a kind that no other has."""
         target, kinds = self._engine.target, tuple(_native.AgreedSizes.kind_of(size) for sizes in call.sizes() for size in sizes)
-        recorded = shape.kept() if shape.kept is not None else None
-        is_needed = recorded is not None and not recorded.writes() and len(recorded.inputs) == len(call.tensors) and kinds not in shape.kinds_kept
-        keeper = self.keeper() if is_needed and len(shape.kinds_kept) < _KINDS_MAX else None
+        recorded = signature.kept() if signature.kept is not None else None
+        is_needed = recorded is not None and not recorded.writes() and len(recorded.inputs) == len(call.tensors) and kinds not in signature.kinds_kept
+        keeper = self.keeper() if is_needed and len(signature.kinds_kept) < _KINDS_MAX else None
         if keeper is None or recorded is None:
             return target(*call.args, **call.kwargs)
-        shape.kinds_kept.add(kinds)
+        signature.kinds_kept.add(kinds)
         try:
             begun = recorded.of_another_call(keeper.copies(call.tensors))
         except NotCompared:
@@ -120,15 +120,15 @@ class Comparisons:
         result = target(*call.args, **call.kwargs)
         try:
             if begun.weights_stayed():
-                shape.eager_calls.append(keeper.of_answer(begun, call.tensors, result))
+                signature.eager_calls.append(keeper.of_answer(begun, call.tensors, result))
         except NotCompared as e:
             log.debug("%s: a call is not kept: %s", self._engine.name, e)
         return result
 
-    def note_recorded(self, shape: "Shape", call: calls.Call, kept: "Kept | NotCompared | None") -> None:
-        """Other calls of the shape may be kept beside one that has been recorded."""
-        shape.kept = weakref.ref(kept) if isinstance(kept, Kept) else None
-        shape.kinds_kept.add(tuple(_native.AgreedSizes.kind_of(size) for sizes in call.sizes() for size in sizes))
+    def note_recorded(self, signature: "SignatureState", call: calls.Call, kept: "Kept | NotCompared | None") -> None:
+        """Other calls of the signature may be kept beside one that has been recorded."""
+        signature.kept = weakref.ref(kept) if isinstance(kept, Kept) else None
+        signature.kinds_kept.add(tuple(_native.AgreedSizes.kind_of(size) for sizes in call.sizes() for size in sizes))
 
     def _recorded(self, entry: "Entry", variant: "binding.Variant", call: calls.Call) -> "tuple[typing.Any, Work | None]":
         """The answer of a call, and what there is to compare of it."""
@@ -175,12 +175,12 @@ class Comparisons:
     def hold(self, variant: "binding.Variant", job: "Job") -> bool:
         """Holds a variant against the call that it was recorded from, before it serves any, and against others that eager has
         answered meanwhile; False where it was wrong and is not to be used."""
-        entry = job.shape.entry
+        entry = job.signature.entry
         if isinstance(job.kept, NotCompared):
             self._note_why_not(entry, variant, job.kept)
         if not isinstance(job.kept, Kept):
             return True
-        others, job.shape.eager_calls = job.shape.eager_calls, []
+        others, job.signature.eager_calls = job.signature.eager_calls, []
         return self._compare(entry, variant, job.kept, job.captured) and all(
             self._compare(entry, variant, kept, job.captured, is_own=False) for kept in others if self._takes(variant, kept))
 

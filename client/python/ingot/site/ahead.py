@@ -69,7 +69,7 @@ def capture_file(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict
 
 def _capture(engine: "Engine", one: Arguments, declared: "gears.Declared | None") -> "tuple[typing.Any, ...]":
     call = engine._taken_apart(*one)
-    engine._declared[call.shape_key] = declared
+    engine._declared[call.signature_key] = declared
     run = engine._recordings.prepare(call)
     try:
         captured = run.finish(run.run())

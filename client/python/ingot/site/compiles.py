@@ -47,7 +47,7 @@ class Compiles:
     def submit(self, job: Job) -> None:
         """Sends a recording in the background."""
         counters.add("captures")
-        job.shape.sent(job.sizes, job.call.objects if job.captured.moved else None)
+        job.signature.sent(job.sizes, job.call.objects if job.captured.moved else None)
         if self.is_holding():
             self._thread.held.append(job)
         else:
@@ -152,10 +152,10 @@ class Compiles:
             self._note(job, e)
         except recording.Refused as e:  # Only its record has said it.
             counters.add(f"refused_{e.name}")
-            self._engine._retire(job.shape, str(e))
+            self._engine._retire(job.signature, str(e))
         except Exception as e:  # a bug of ours: another recording would meet it again
             log.exception("compiling for %s failed", self._engine.name)
-            self._engine._retire(job.shape, f"internal: {e!r}")
+            self._engine._retire(job.signature, f"internal: {e!r}")
         finally:
             try:
                 if job.sibling is not None:
@@ -167,16 +167,16 @@ class Compiles:
         """Nobody works on it any more."""
         if not job.gears:
             with self._engine._lock:
-                job.shape.end(job.sizes)
-                job.shape.eager_calls = []
-                self._engine.site._set_waiting(job.shape.key, False)
+                job.signature.end(job.sizes)
+                job.signature.eager_calls = []
+                self._engine.site._set_waiting(job.signature.key, False)
         with self._lock:
             self._under_way = [j for j in self._under_way if j is not job]  # It holds the arguments of its call.
             job.done.set()
 
     def _serve(self, job: Job) -> None:
         engine, began = self._engine, time.perf_counter()
-        config, entry = engine.config, job.shape.entry
+        config, entry = engine.config, job.signature.entry
         engine._link.open_first()
         _ = job.captured.record  # Made beside the start of the daemon.
         connection = engine._link.get(config.connect_ms_max)
@@ -188,7 +188,7 @@ class Compiles:
         def send(captured: recording.Captured, claim: str = "", degree: int = 0) -> "dict[str, typing.Any]":
             return typing.cast("dict[str, typing.Any]", connection.compile(
                 entry.key.components, captured.recording, captured.signature, captured.record,
-                gears.is_dynamic(config, job.shape.declared), entry.rejected, config.compile_ms_max, claim, degree, job.is_deferred,
+                gears.is_dynamic(config, job.signature.declared), entry.rejected, config.compile_ms_max, claim, degree, job.is_deferred,
                 job.gears, sibling, config.numerics == "eager", job.name(), [pattern.wire() for pattern in entry.key.patterns],
                 engine.sequence_parallel(captured.signature)))
 
@@ -211,12 +211,12 @@ class Compiles:
         if job.gears:
             log.debug("%s keeps the general code of its gears: %s", engine.name, error)
         elif job.is_deferred:
-            job.shape.refused_proofs += 1  # Nobody has waited for it; a run that computes comes next.
+            job.signature.refused_proofs += 1  # Nobody has waited for it; a run that computes comes next.
         else:
             engine._note_daemon_error(error)
             if not isinstance(error, (errors.Unavailable, errors.Timeout)):  # What takes long goes on for whoever asks next.
                 engine._last_miss = miss.Miss("failed", f"a compile failed: {error}")
-                engine._retire(job.shape, str(error))
+                engine._retire(job.signature, str(error))
 
     def _settle(self, sibling: Job) -> None:
         """Sends a recording that went along with another, unless what came back serves it: it may be a template of others."""
@@ -232,27 +232,27 @@ class Compiles:
         variant = binding.Variant(reply["variant"])
         engine._comparisons.await_if_required(variant)
         if variant.artifact_digest in verification.quarantined:  # The daemon could not be told.
-            return engine._retire(job.shape, verification.quarantined[variant.artifact_digest])
+            return engine._retire(job.signature, verification.quarantined[variant.artifact_digest])
         if not engine._comparisons.hold(variant, job):
-            return engine._retire(job.shape, verification.quarantined[variant.artifact_digest])
+            return engine._retire(job.signature, verification.quarantined[variant.artifact_digest])
         is_for_a_call = not job.is_deferred and not job.gears
         if is_for_a_call:
-            job.shape.shares_sizes = variant.is_template
+            job.signature.shares_sizes = variant.is_template
         with engine._lock:
-            if job.shape.parts:  # Meanwhile it runs in parts.
+            if job.signature.parts:  # Meanwhile it runs in parts.
                 return
-            job.shape.entry.rejected = ""
+            job.signature.entry.rejected = ""
             known = self._find_proven(job, variant)
             if known is None:
                 known = self._take(job, variant)
-            if is_for_a_call and job.shape.declared is None:
-                job.shape.answered(known)
+            if is_for_a_call and job.signature.declared is None:
+                job.signature.answered(known)
 
     def _take(self, job: Job, variant: binding.Variant) -> binding.Variant:
         """Installs a variant where its state is the present one, and keeps it; the one that is kept."""
-        engine, entry = self._engine, job.shape.entry
+        engine, entry = self._engine, job.signature.entry
         roots = paths.Roots(engine.target, job.call.objects)
-        engine._recordings.moving.add_numbers(job.shape.keeps_changing(job.captured.record), roots)
+        engine._recordings.moving.add_numbers(job.signature.keeps_changing(job.captured.record), roots)
         variant.holds = variant.mismatch(roots) is None
         if not variant.holds:  # The call itself, or another since, has moved on; the state it was made in may return.
             known = next((v for v in entry.variants if v.artifact_digest == variant.artifact_digest and v.record == variant.record), None)
@@ -260,7 +260,7 @@ class Compiles:
                 entry.variants.append(variant)
             difference = _native.check_record(variant.record, roots.named()) if job.captured.still_holds() else None
             if difference is not None:
-                engine._recordings.note_moved(job.shape, *difference[0][1:3])  # No name leads to what was read.
+                engine._recordings.note_moved(job.signature, *difference[0][1:3])  # No name leads to what was read.
             return known or variant
         # One graph may belong to results that differ in what Python computed of their sizes.
         alike = [v for v in entry.usable() if v.raw_signature == variant.raw_signature and variant.reads_all_that(v)]
@@ -272,7 +272,7 @@ class Compiles:
                 variant.take_over(old)
         entry.variants = [variant, *(v for v in entry.variants if v not in replaced)]
         if variant.is_template:
-            job.shape.refused_proofs = 0
+            job.signature.refused_proofs = 0
         if self._replace(job, variant, replaced):
             self._specialize(job, variant)
         elif not variant.fetches():  # What a call fetches may be of other sizes by now.
@@ -280,16 +280,16 @@ class Compiles:
             why = variant.program.explain(inputs) if variant.program else engine._last_miss.why
             engine._last_error = f"the variant does not take the call it was made from: {why}"
             engine._refusals.warn_once("install", f"{engine.name}: {engine._last_error}")
-            engine._retire(job.shape, engine._last_error)
+            engine._retire(job.signature, engine._last_error)
         return variant
 
     def _find_proven(self, job: Job, variant: binding.Variant) -> "binding.Variant | None":
         """The same one that is bound here already, where it took nothing but the proven sizes to serve the call."""
         engine = self._engine
-        for old in job.shape.entry.usable():
+        for old in job.signature.entry.usable():
             if old.program is not None and variant.differs_in_sizes_alone(old):
                 old.proven = sorted({*old.proven, *variant.proven})
-                takes = engine.site._prove(job.call.shape_key, old.program, old.proven_here()) > 0 and engine._serving.accepts(old, job.call)
+                takes = engine.site._prove(job.call.signature_key, old.program, old.proven_here()) > 0 and engine._serving.accepts(old, job.call)
                 return old if takes else None
         return None
 
@@ -299,7 +299,7 @@ class Compiles:
         for program in programs:
             if program is variant.program:
                 engine.site._remove(program)
-        installed = engine._serving.install(job.shape, variant, job.call)
+        installed = engine._serving.install(job.signature, variant, job.call)
         for program in programs:  # Behind the new one: no call in between finds nothing.
             if program is not variant.program:
                 engine.site._remove(program)
@@ -307,12 +307,12 @@ class Compiles:
 
     def _specialize(self, job: Job, variant: binding.Variant) -> None:
         """Asks for code of its own for every gear, where the compiler has said that a kernel gains by it."""
-        declared, shape = job.shape.declared, job.shape
+        declared, signature = job.signature.declared, job.signature
         gains = variant.is_template and declared is not None and declared.gears and variant.artifact.provenance()["gains_by_gears"]
-        if not gains or not self._engine.config.gears.specialize or variant.graph in shape.specialized:
+        if not gains or not self._engine.config.gears.specialize or variant.graph in signature.specialized:
             return
         assert declared is not None
-        shape.specialized.add(variant.graph)
+        signature.specialized.add(variant.graph)
         sizes = tuple(tuple(tensor.shape) for tensor in self._engine._serving.inputs(variant, job.call))
         values = declared.symbol_values(sizes, variant.artifact.symbol_places())
         self._send(job._replace(done=threading.Event(), proof=None, is_deferred=False, sibling=None, gears=tuple(values)))
@@ -322,7 +322,7 @@ def _together(jobs: "list[Job]") -> "list[Job]":
     """Two recordings as one job, where they are recordings of one function in one state."""
     if len(jobs) == 2:
         first, second = jobs
-        alike = first.shape is second.shape and first.captured.signature == second.captured.signature
+        alike = first.signature is second.signature and first.captured.signature == second.captured.signature
         if alike and first.captured.record == second.captured.record:
             return [second._replace(sibling=first)]
     return jobs

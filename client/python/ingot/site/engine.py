@@ -21,7 +21,7 @@ from ingot.site import ahead, background, binding, compiles, daemon, lookups, mi
 from ingot.trace import calls, collectives, groups, keys, paths, signatures
 from ingot import config as configuration
 from ingot.config import Config
-from ingot.site.entry import Entry, Shape, State
+from ingot.site.entry import Entry, SignatureState, State
 
 log = logging.getLogger("ingot")
 _FRUITLESS_MAX = 16
@@ -37,7 +37,7 @@ class Engine:
         self.name = name or keys.function_name(target)
         self.site: typing.Any = _native.CallSite(target, self)
         self._entries: "dict[str, Entry]" = {}
-        self._shapes: "dict[bytes, Shape]" = {}
+        self._signatures: "dict[bytes, SignatureState]" = {}
         self._declared: "dict[bytes, gears.Declared | None]" = {}
         self._structures: "dict[bytes, str | errors.Unsupported]" = {}
         self._over_limit = 0
@@ -95,16 +95,16 @@ class Engine:
             raise
         except Exception as e:  # a bug of ours must not become the user's
             return self._refusals.answer_after_bug("taking the arguments apart", e, args, kwargs)
-        known = number in self._shapes
-        if known and self._shapes[number].rests():
+        known = number in self._signatures
+        if known and self._signatures[number].rests():
             counters.add("pending_calls")
             return _native.call(self.target, args, kwargs, True)
-        if known and self._waits(self._shapes[number], name, call):
+        if known and self._waits(self._signatures[number], name, call):
             counters.add("pending_calls")
-            self._set_waiting(self._shapes[number], name, call)
-            return self._comparisons.run_eagerly(self._shapes[number], call)
+            self._set_waiting(self._signatures[number], name, call)
+            return self._comparisons.run_eagerly(self._signatures[number], call)
         may_rest = self.config.on_unsupported != "error" and not self.config.require_cached  # Those want no eager answer.
-        rebinding = self._shapes[number].rebinding if known and may_rest and name in ("stale", "objects") else None
+        rebinding = self._signatures[number].rebinding if known and may_rest and name in ("stale", "objects") else None
         if rebinding is not None and rebinding.is_eager_turn():
             if rebinding.pays is False:
                 return self._refusals.answer("bound-anew", "what it reads is another object in every call", args, kwargs)
@@ -120,43 +120,43 @@ class Engine:
             if installed:
                 reason, result = self.site._serve(args, kwargs)
                 if reason is None:
-                    self._shapes[number].fruitless = 0
+                    self._signatures[number].fruitless = 0
                     if rebinding is not None:
-                        rebinding.was_bound(time.perf_counter() - began, self._shapes[number].served())
+                        rebinding.was_bound(time.perf_counter() - began, self._signatures[number].served())
                     return result
                 name, _, detail = reason.partition(":")
                 if name == "ranks":  # The next call.
                     return self.target(*args, **kwargs)
                 if name in ("unsupported", "failed"):
                     return self._refusals.answer_from(name, detail, args, kwargs)
-        shape = self._shapes.get(number)
-        if shape is not None and shape.eager_reason is not None and shape.parts is not None:  # None: it comes apart yet.
-            shape.fruitless += 1
-            if shape.fruitless >= _FRUITLESS_MAX and self.config.on_unsupported != "error":
-                self.site._refuse(shape.key)  # No variant's state has come back for long.
-        if shape is None:
+        signature = self._signatures.get(number)
+        if signature is not None and signature.eager_reason is not None and signature.parts is not None:  # None: it comes apart yet.
+            signature.fruitless += 1
+            if signature.fruitless >= _FRUITLESS_MAX and self.config.on_unsupported != "error":
+                self.site._refuse(signature.key)  # No variant's state has come back for long.
+        if signature is None:
             self._over_limit += 1
             if self._over_limit >= refusals.HOPELESS_MIN:  # No call of a new structure will ever be looked at.
                 self.site._pass_over(refusals.PASSED_OVER_MAX)
             return self._refusals.answer("shapes", f"more than {self.config.shapes_max} argument structures", args, kwargs)
-        return self._record_or_run(shape, name, detail, call)
+        return self._record_or_run(signature, name, detail, call)
 
-    def _waits(self, shape: Shape, reason: str, call: calls.Call) -> bool:
+    def _waits(self, signature: SignatureState, reason: str, call: calls.Call) -> bool:
         """Whether nothing can be done for a call before what is under way is here. Among states that return it looks once for the
         objects of a call."""
-        if self.config.require_cached or shape.eager_reason is not None or shape.state(shape.sizes_of(call)) is State.LOOKING and not self._awaits(shape, call):
+        if self.config.require_cached or signature.eager_reason is not None or signature.state(signature.sizes_of(call)) is State.LOOKING and not self._awaits(signature, call):
             return False
         if reason == "new":
             return True
         objects = tuple(map(id, call.objects))
-        known, shape.looked_for = shape.looked_for == objects, objects
+        known, signature.looked_for = signature.looked_for == objects, objects
         return known and reason in ("stale", "objects")
 
-    def _set_waiting(self, shape: Shape, reason: str, call: calls.Call) -> None:
-        """Calls of a shape whose variants take none of their sizes, and of which none would be recorded, need not come here."""
+    def _set_waiting(self, signature: SignatureState, reason: str, call: calls.Call) -> None:
+        """Calls of a signature whose variants take none of their sizes, and of which none would be recorded, need not come here."""
         with self._lock:
-            if reason in ("new", "guard", "unproven") and self._awaits(shape, call):
-                self.site._set_waiting(shape.key, True)
+            if reason in ("new", "guard", "unproven") and self._awaits(signature, call):
+                self.site._set_waiting(signature.key, True)
 
     def _taken_apart(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> calls.Call:
         return self._apart.of(args, kwargs)
@@ -167,36 +167,36 @@ class Engine:
         return follows and not gears.declared(call.tensors, self.config.gears.merge)
 
     def _number(self, call: calls.Call) -> bytes:
-        """The shape a call belongs to: its structure and the sizes declared to be fixed. GearError for what a first
+        """The signature a call belongs to: its structure and the sizes declared to be fixed. GearError for what a first
         call declares wrongly."""
-        declared, said = self._declared.get(call.shape_key), gears.declared(call.tensors, self.config.gears.merge)
+        declared, said = self._declared.get(call.signature_key), gears.declared(call.tensors, self.config.gears.merge)
         if declared is None:
-            declared = self._declared[call.shape_key] = said
+            declared = self._declared[call.signature_key] = said
         elif said is not None and said != declared:
             raise gears.GearError(f"{self.name} was first called with other gears or fixed dims, and it is not supported to set them again: "
                                   f"{gears.text(declared)}, then {gears.text(said)}")
         if declared is None or not declared.static:
-            return call.shape_key
-        return call.shape_key + repr(declared.fixed(call.sizes())).encode()
+            return call.signature_key
+        return call.signature_key + repr(declared.fixed(call.sizes())).encode()
 
     def _find_and_install(self, number: bytes, call: calls.Call, is_stale: bool) -> bool:
         with self._lock:
-            shape = self._find_shape(number, call)
-            if shape is not None and is_stale:
-                self._lookups.check_again(shape.entry, call)
-            return shape is not None and self._serving.install_all(shape, call)
+            signature = self._find_signature(number, call)
+            if signature is not None and is_stale:
+                self._lookups.check_again(signature.entry, call)
+            return signature is not None and self._serving.install_all(signature, call)
 
     def _may_return(self, number: bytes, call: calls.Call) -> bool:
         """Whether the call would be recorded although its state may be one that a variant here was recorded in: one that came
         when that state had gone, as a cache's that has been filled meanwhile."""
-        shape = self._shapes.get(number)
-        would_record = shape is not None and shape.state(shape.sizes_of(call)) is State.LOOKING and not self._awaits(shape, call)
-        return would_record and shape is not None and not all(variant.holds for variant in shape.entry.variants)
+        signature = self._signatures.get(number)
+        would_record = signature is not None and signature.state(signature.sizes_of(call)) is State.LOOKING and not self._awaits(signature, call)
+        return would_record and signature is not None and not all(variant.holds for variant in signature.entry.variants)
 
-    def _awaits(self, shape: Shape, call: calls.Call) -> bool:
+    def _awaits(self, signature: SignatureState, call: calls.Call) -> bool:
         """Whether what is under way for other sizes is likely to serve a call's too."""
         shares = self.config.dynamic is not False and self.config.capture != "export" and not self.config.wait
-        return shares and shape.awaits_template(call) and not self._compiles.is_holding()
+        return shares and signature.awaits_template(call) and not self._compiles.is_holding()
 
     # -- verification --------------------------------------------------------------------------------
 
@@ -243,22 +243,22 @@ class Engine:
 
     # -- looking up ----------------------------------------------------------------------------------
 
-    def _find_shape(self, number: bytes, call: calls.Call) -> "Shape | None":
-        """The shape's entry by its key, asked from the daemon once; None over the limit."""
-        if number not in self._shapes and len(self._shapes) >= self.config.shapes_max:
+    def _find_signature(self, number: bytes, call: calls.Call) -> "SignatureState | None":
+        """The signature's entry by its key, asked from the daemon once; None over the limit."""
+        if number not in self._signatures and len(self._signatures) >= self.config.shapes_max:
             return None
-        declared = self._declared.get(call.shape_key)
+        declared = self._declared.get(call.signature_key)
         key = keys.entry_key(self.target, *call.in_words(), call.objects, self.config, declared, call.sizes())
         digest = key.digest()
         if digest not in self._entries:
             self._entries[digest] = self._lookups.look_up(key, call)
-        shape = self._shapes.get(number)
-        if shape is None or shape.entry is not self._entries[digest]:
-            before, shape = shape, Shape(call.shape_key, self._entries[digest], declared)
+        signature = self._signatures.get(number)
+        if signature is None or signature.entry is not self._entries[digest]:
+            before, signature = signature, SignatureState(call.signature_key, self._entries[digest], declared)
             if before is not None:
-                shape.take_over(before)
-            self._shapes[number] = shape
-        return shape
+                signature.take_over(before)
+            self._signatures[number] = signature
+        return signature
 
     def _report_opaque(self, opaque: "list[str]") -> None:
         if opaque and self.config.opaque == "warn":
@@ -272,53 +272,53 @@ class Engine:
 
     # -- recording and compiling ---------------------------------------------------------------------
 
-    def _record_or_run(self, shape: Shape, reason: str, detail: str, call: calls.Call) -> typing.Any:
+    def _record_or_run(self, signature: SignatureState, reason: str, detail: str, call: calls.Call) -> typing.Any:
         if reason == "value":
-            shape.value_failures += 1
-            if self._parts or shape.value_failures > self._value_failures_max:
-                self._retire(shape, f"value guards failed {shape.value_failures} times (last: {detail})")
-        elif shape.eager_reason is None and shape.is_in_vain(self.config.recordings_in_vain_max):
-            self._retire(shape, f"{self.config.recordings_in_vain_max} recordings in a row have served no call")
-        sizes = shape.sizes_of(call) + (() if reason != "value" else ("value", detail))
-        sizes = shape.beside(sizes) if reason in ("guard", "unproven") and not self.config.wait else sizes
-        if shape.eager_reason is not None:
-            if shape.parts is None and self._comes_apart():
-                return splitting.split(self, shape, shape.eager_reason, call)
-            return self._refusals.answer("retired", shape.why_eager(), call.args, call.kwargs)
-        if shape.entry.note is not None and self._comes_apart():
-            return splitting.split(self, shape, shape.entry.note.why, call)
+            signature.value_failures += 1
+            if self._parts or signature.value_failures > self._value_failures_max:
+                self._retire(signature, f"value guards failed {signature.value_failures} times (last: {detail})")
+        elif signature.eager_reason is None and signature.is_in_vain(self.config.recordings_in_vain_max):
+            self._retire(signature, f"{self.config.recordings_in_vain_max} recordings in a row have served no call")
+        sizes = signature.sizes_of(call) + (() if reason != "value" else ("value", detail))
+        sizes = signature.beside(sizes) if reason in ("guard", "unproven") and not self.config.wait else sizes
+        if signature.eager_reason is not None:
+            if signature.parts is None and self._comes_apart():
+                return splitting.split(self, signature, signature.eager_reason, call)
+            return self._refusals.answer("retired", signature.why_eager(), call.args, call.kwargs)
+        if signature.entry.note is not None and self._comes_apart():
+            return splitting.split(self, signature, signature.entry.note.why, call)
         if self.config.require_cached:
-            return self._refuse_miss(shape, call)
-        if shape.declared is not None and shape.declared.gears:
-            if shape.declared.gear(call.sizes()) not in shape.declared.gears:
-                answered, result = self._out_of_gear(shape, call)
+            return self._refuse_miss(signature, call)
+        if signature.declared is not None and signature.declared.gears:
+            if signature.declared.gear(call.sizes()) not in signature.declared.gears:
+                answered, result = self._out_of_gear(signature, call)
                 if answered:
                     return result
-            if self._serving.proves(shape, call):
+            if self._serving.proves(signature, call):
                 reason, result = self.site._serve(call.args, call.kwargs)
                 if reason is None:
                     return result
                 if reason == "ranks":
                     return self.target(*call.args, **call.kwargs)
         elif self.config.on_miss in ("eager", "error"):
-            return self._refuse_miss(shape, call)
-        if shape.state(sizes) is not State.LOOKING or self._awaits(shape, call):
+            return self._refuse_miss(signature, call)
+        if signature.state(sizes) is not State.LOOKING or self._awaits(signature, call):
             counters.add("pending_calls")
-            self._set_waiting(shape, reason, call)
-            return self._comparisons.run_eagerly(shape, call)
+            self._set_waiting(signature, reason, call)
+            return self._comparisons.run_eagerly(signature, call)
         # Of those whose state has gone, it may return.
-        has_room = len(shape.entry.usable()) < self.config.variants_max and len(shape.entry.variants) < 4 * self.config.variants_max
+        has_room = len(signature.entry.usable()) < self.config.variants_max and len(signature.entry.variants) < 4 * self.config.variants_max
         if not has_room and reason != "unproven":
-            self._retire(shape, f"more than {self.config.variants_max} variants")
-        elif shape.declared is None and any(len(variant.proven) >= self.config.sizes_max for variant in shape.entry.usable()):
-            self._retire(shape, f"more than {self.config.sizes_max} sizes, each recorded by itself")
-        return self._recordings.answer(shape, sizes, call)
+            self._retire(signature, f"more than {self.config.variants_max} variants")
+        elif signature.declared is None and any(len(variant.proven) >= self.config.sizes_max for variant in signature.entry.usable()):
+            self._retire(signature, f"more than {self.config.sizes_max} sizes, each recorded by itself")
+        return self._recordings.answer(signature, sizes, call)
 
-    def _out_of_gear(self, shape: Shape, call: calls.Call) -> "tuple[bool, typing.Any]":
+    def _out_of_gear(self, signature: SignatureState, call: calls.Call) -> "tuple[bool, typing.Any]":
         """(answered, result) of a call whose sizes were not declared, as ``on_miss`` says."""
-        declared, sizes = shape.declared, call.sizes()
+        declared, sizes = signature.declared, call.sizes()
         assert declared is not None
-        if self.config.on_miss == "pad" and not self._padded.is_refused(sizes) and self._padded.may_fill(shape.entry.usable()):
+        if self.config.on_miss == "pad" and not self._padded.is_refused(sizes) and self._padded.may_fill(signature.entry.usable()):
             gear = declared.above(sizes)
             filled = padding.filled_up(declared, call.tensors, gear) if gear is not None else None
             if filled is not None:
@@ -327,16 +327,16 @@ class Engine:
                 return True, self._padded.answer(sizes, self.site(*args, **kwargs), lambda: self.target(*call.args, **call.kwargs))
         if self.config.on_miss in ("eager", "error"):
             self._last_miss = miss.Miss("no_gear", f"size {declared.gear(sizes)} is no gear; the nearest are {declared.nearest(sizes)}")
-            return True, self._refuse_miss(shape, call)
+            return True, self._refuse_miss(signature, call)
         log.info("%s: size %s is no gear", self.name, declared.gear(sizes))
         return False, None
 
-    def _retire(self, shape: Shape, why: str) -> None:
-        shape.refuse(why)
+    def _retire(self, signature: SignatureState, why: str) -> None:
+        signature.refuse(why)
         counters.add("retired")
 
-    def _refuse_miss(self, shape: Shape, call: calls.Call) -> typing.Any:
-        nearest = self._last_miss.why if shape.declared is not None else self._serving.why_not(call)
+    def _refuse_miss(self, signature: SignatureState, call: calls.Call) -> typing.Any:
+        nearest = self._last_miss.why if signature.declared is not None else self._serving.why_not(call)
         if self.config.require_cached or self.config.on_miss == "error":
             raise errors.NotFound(f"{self.name} has no variant for this call and may not compile one: {nearest}")
         return self._refusals.answer("on_miss", nearest, call.args, call.kwargs)
@@ -355,7 +355,7 @@ class Engine:
         """Whether nothing is on its way for it."""
         return self._compiles.is_idle() and all(part.is_idle() for part in self._all_parts())
 
-    def has_too_many_shapes(self) -> bool:
+    def has_too_many_signatures(self) -> bool:
         """Whether calls of further structures run eagerly."""
         return len(self._structures) >= self.config.shapes_max
 
@@ -365,8 +365,8 @@ class Engine:
 
     def expect_calls(self) -> None:
         """What has been recorded so far need not have served a call yet."""
-        for shape in list(self._shapes.values()):
-            shape.expects_calls()
+        for signature in list(self._signatures.values()):
+            signature.expects_calls()
 
     def _all_parts(self) -> "list[Engine]":
         with self._lock:
@@ -428,7 +428,7 @@ class Engine:
 
     def eager_reasons(self) -> "list[str]":
         """Why structures of arguments run eagerly for good."""
-        return [shape.why_eager() for shape in list(self._shapes.values()) if shape.eager_reason]
+        return [signature.why_eager() for signature in list(self._signatures.values()) if signature.eager_reason]
 
     def look_up_again(self) -> None:
         """Calls from now on take what the store has by then; those under way end as they began."""
@@ -438,7 +438,7 @@ class Engine:
                     if variant.program is not None:
                         self.site._remove(variant.program)
             self._entries.clear()
-            self._shapes.clear()
+            self._signatures.clear()
 
     def with_parts(self) -> "list[Engine]":
         """This one and those that serve parts and pieces of its function."""
@@ -491,8 +491,8 @@ class Engine:
         """
         from ingot import exported
 
-        exported.save(path, self.name, [(self._structures.get(number), [v for v in shape.entry.usable() if v.program is not None])
-                                        for number, shape in self._shapes.items()], weights)
+        exported.save(path, self.name, [(self._structures.get(number), [v for v in signature.entry.usable() if v.program is not None])
+                                        for number, signature in self._signatures.items()], weights)
 
     def end(self) -> None:
         """Lets go of what is watched: it would keep a program's files open when the interpreter takes modules apart. Calls are eager."""
@@ -500,7 +500,7 @@ class Engine:
             self._ended = True
             self.site._reset()
             self._entries.clear()
-            self._shapes.clear()
+            self._signatures.clear()
 
 def _forked() -> None:
     """A child process has none of the threads that held locks or worked on recordings."""
@@ -508,9 +508,9 @@ def _forked() -> None:
         engine._lock, engine._compiles = threading.RLock(), compiles.Compiles(engine)
         engine._comparisons = comparisons.Comparisons(engine)
         engine._apart.forget_locks()
-        for shape in engine._shapes.values():
-            shape.forget_what_is_under_way()
-            engine.site._set_waiting(shape.key, False)
+        for signature in engine._signatures.values():
+            signature.forget_what_is_under_way()
+            engine.site._set_waiting(signature.key, False)
 
 
 os.register_at_fork(after_in_child=_forked)

@@ -58,10 +58,10 @@ class State(enum.Enum):
     PENDING = enum.auto()
     """Recorded; native code is on its way, and calls run eagerly until it is here."""
     REFUSED = enum.auto()
-    """Every call of the shape runs eagerly for good."""
+    """Every call of the signature runs eagerly for good."""
 
 
-class Shape:
+class SignatureState:
     """The calls of one structure: their entry, and what is under way for them.
 
     By sizes: LOOKING -> RECORDING -> PENDING -> LOOKING, which finds native code unless the compile failed; any of them ->
@@ -200,7 +200,7 @@ class Shape:
         del self._answers[:-recordings_max]
         return len(self._answers) >= recordings_max and all(served.total() == before for served, before in self._answers)
 
-    def take_over(self, before: "Shape") -> None:
+    def take_over(self, before: "SignatureState") -> None:
         """What is known of the same calls, of which something that the entry key holds has changed."""
         self._answers, self._record, self._values = before._answers, before._record, before._values
 
@@ -223,7 +223,7 @@ class Shape:
 class Job(typing.NamedTuple):
     """A recording on its way to the daemon."""
 
-    shape: Shape
+    signature: SignatureState
     call: calls.Call
     sizes: "tuple[typing.Any, ...]"
     captured: recording.Captured

@@ -10,7 +10,7 @@ from ingot import counters, gears
 from ingot.breaks import parts
 from ingot.site import moving, splitting
 from ingot.trace import calls, dependencies, exporting, interrupts, paths, recording
-from ingot.site.entry import Job, Shape
+from ingot.site.entry import Job, SignatureState
 
 if typing.TYPE_CHECKING:
     from ingot.site.engine import Engine
@@ -25,17 +25,17 @@ class Recordings:
     def __init__(self, engine: "Engine") -> None:
         self._engine, self.moving = engine, moving.Moving()
 
-    def answer(self, shape: Shape, sizes: "tuple[typing.Any, ...]", call: calls.Call) -> typing.Any:
+    def answer(self, signature: SignatureState, sizes: "tuple[typing.Any, ...]", call: calls.Call) -> typing.Any:
         """The answer of a call, which is recorded; what there is to compile of it is sent."""
-        if not shape.begin(sizes):  # Another thread was faster.
+        if not signature.begin(sizes):  # Another thread was faster.
             return self._engine.target(*call.args, **call.kwargs)
         is_sent = False
         try:
-            result, job = self._recorded(shape, sizes, call)
+            result, job = self._recorded(signature, sizes, call)
             is_sent = job is not None and self._submit(job)
         finally:
             if not is_sent:
-                shape.end(sizes)
+                signature.end(sizes)
         if job is not None and is_sent and self._engine.config.wait and not self._engine._compiles.is_holding():
             job.done.wait(self._engine.config.compile_ms_max / 1e3)
         return result
@@ -50,7 +50,7 @@ class Recordings:
             return False
         return True
 
-    def _recorded(self, shape: Shape, sizes: "tuple[typing.Any, ...]", call: calls.Call
+    def _recorded(self, signature: SignatureState, sizes: "tuple[typing.Any, ...]", call: calls.Call
                   ) -> "tuple[typing.Any, Job | None]":
         """The answer of a call, and what there is to compile of it."""
         began = time.perf_counter()
@@ -63,20 +63,20 @@ class Recordings:
         result = run.run()
         ran = time.perf_counter()
         try:
-            captured, proof = self._finish(run, result, call, shape.declared)
+            captured, proof = self._finish(run, result, call, signature.declared)
         except recording.Refused as e:
             before = self._engine._apart.opened
             if run.touched is None or not self._engine._apart.open(call, run.touched):
-                self._engine._refusals.note(shape, e)
+                self._engine._refusals.note(signature, e)
             else:
                 opened = sorted(self._engine._apart.opened - before, key=str)
-                splitting.tell(self._engine, shape.entry, parts.Note(f"arguments {opened} are objects: {e.detail}", {}, opened))
+                splitting.tell(self._engine, signature.entry, parts.Note(f"arguments {opened} are objects: {e.detail}", {}, opened))
             return result, None
         except Exception as e:  # a bug of ours must not become the user's: the answer is there
             if interrupts.is_one(e):
                 raise
             log.exception("finishing the recording of %s failed", self._engine.name)
-            self._engine._refusals.note(shape, recording.Refused("internal", repr(e)))
+            self._engine._refusals.note(signature, recording.Refused("internal", repr(e)))
             return result, None
         fixed = run.fixed_arguments()
         if fixed:
@@ -87,45 +87,45 @@ class Recordings:
         counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
         self._engine._report_opaque(captured.opaque)
         first = next((place for place in captured.moved if place[0] and place[1]), None)
-        if first is not None and self.note_moved(shape, *first[:2]):
+        if first is not None and self.note_moved(signature, *first[:2]):
             return result, None
         if captured.must_fetch(found) and are_fetched:
             return result, None  # It would have to be bound anew for every call: the next recording fetches what lies there.
         kept = comparisons.kept(keeper, run, captured)
-        comparisons.note_recorded(shape, call, kept)
-        return result, Job(shape, call, sizes, captured, threading.Event(), proof, since=time.monotonic(), kept=kept)
+        comparisons.note_recorded(signature, call, kept)
+        return result, Job(signature, call, sizes, captured, threading.Event(), proof, since=time.monotonic(), kept=kept)
 
-    def note_moved(self, shape: Shape, where: paths.Path, digest: str) -> bool:
+    def note_moved(self, signature: SignatureState, where: paths.Path, digest: str) -> bool:
         """Notes a place that a run read, with the digest of what was there, and that holds something else now; whether it held
         something new too often. What returns, as a flag of a cache does with each new cache, is found again."""
         subject = dependencies.subject_of("attribute", where)
-        shape.moved[where].add(digest)
+        signature.moved[where].add(digest)
         log.debug("%s moves %s", self._engine.name, subject)
-        if len(shape.moved[where]) < _MOVES_MAX:
+        if len(signature.moved[where]) < _MOVES_MAX:
             return False
         refused = recording.Refused("volatile", f"every call changes {subject}, which it reads")
-        if shape.rest():
+        if signature.rest():
             self._engine._refusals.say(refused)
         else:
-            self._engine._refusals.note(shape, refused)
+            self._engine._refusals.note(signature, refused)
         return True
 
     def defer(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> bool:
         """Sends a recording of a call that computes nothing, for the daemon to hold against its templates. False when a call
         that computes must take its place."""
         call = self._engine._taken_apart(args, kwargs)
-        shape, sizes = self._engine._shapes.get(self._engine._number(call)), call.sizes()
-        if shape is None or self._engine.config.capture == "export" or not shape.may_defer() or not shape.begin(sizes):
+        signature, sizes = self._engine._signatures.get(self._engine._number(call)), call.sizes()
+        if signature is None or self._engine.config.capture == "export" or not signature.may_defer() or not signature.begin(sizes):
             return False
         is_sent = False
         try:
             captured = self._deferred(call)
             if captured is not None:
                 counters.add("deferred")
-                is_sent = self._submit(Job(shape, call, sizes, captured, threading.Event(), is_deferred=True))
+                is_sent = self._submit(Job(signature, call, sizes, captured, threading.Event(), is_deferred=True))
         finally:
             if not is_sent:
-                shape.end(sizes)
+                signature.end(sizes)
         return is_sent
 
     def _deferred(self, call: calls.Call) -> "recording.Captured | None":
@@ -153,7 +153,7 @@ class Recordings:
         return captured, proof
 
     def prepare(self, call: calls.Call, deferred: bool = False) -> recording.Recording:
-        declared = self._engine._declared.get(call.shape_key)
+        declared = self._engine._declared.get(call.signature_key)
         follows = self._engine.config.dynamic is not False and self._engine.config.capture != "export" and (declared is None or bool(declared.gears))
         # Gears name every size that changes.
         fixed = declared.static if declared is not None else ()

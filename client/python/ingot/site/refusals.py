@@ -7,7 +7,7 @@ import typing
 from ingot import _native, adopting, counters, errors
 from ingot.site import miss
 from ingot.trace import interrupts, recording
-from ingot.site.entry import Shape
+from ingot.site.entry import SignatureState
 
 if typing.TYPE_CHECKING:
     from ingot.site.engine import Engine
@@ -68,23 +68,23 @@ class Refusals:
             self.warned.add(name)
             log.log(logging.DEBUG if self._engine._is_part else logging.WARNING, "%s", text)  # The whole has said why it has parts.
 
-    def note(self, shape: Shape, refused: recording.Refused) -> None:
+    def note(self, signature: SignatureState, refused: recording.Refused) -> None:
         """Of a recording that became no graph: what passes is tried again, the rest runs eagerly for good."""
         counters.add("refusals")
         counters.add(f"refused_{refused.name}")
-        shape.refusals += 1
-        self._in_a_row += shape.refusals == 1
+        signature.refusals += 1
+        self._in_a_row += signature.refusals == 1
         if self._in_a_row >= HOPELESS_MIN:
             self._engine.site._pass_over(min(1 << self._in_a_row, PASSED_OVER_MAX))
         why = self.say(refused)
         if self._engine.config.on_unsupported == "error":
-            shape.refuse(why)
+            signature.refuse(why)
             raise errors.Unsupported(f"{self._engine.name}: {refused.name} ({refused.detail})")
         # A first call makes much that later ones find: modules, tables, buffers.
-        if refused.name not in recording.MAY_PASS or shape.refusals >= _REFUSALS_MAX:
+        if refused.name not in recording.MAY_PASS or signature.refusals >= _REFUSALS_MAX:
             # A cache of few sizes is full some day.
-            if refused.name != "fresh-answer" or not shape.rest():
-                self.stay_eager(shape, why)
+            if refused.name != "fresh-answer" or not signature.rest():
+                self.stay_eager(signature, why)
 
     def say(self, refused: recording.Refused) -> str:
         """The reason in words."""
@@ -95,10 +95,10 @@ class Refusals:
         self.warn_once(refused.name, f"{self._engine.name} runs eagerly: {refused.name} ({refused.detail}){recording.advice(refused.name)}")
         return why
 
-    def stay_eager(self, shape: Shape, why: str) -> None:
+    def stay_eager(self, signature: SignatureState, why: str) -> None:
         """Calls of this structure run the function from now on, at the cost of a look-up."""
-        shape.refuse(why)
+        signature.refuse(why)
         # Where variants are here, a call may still find its state among theirs.
-        may_serve = bool(shape.entry.variants) or shape.declared is not None and bool(shape.declared.static)
-        if shape.parts is not None and not may_serve:
-            self._engine.site._refuse(shape.key)
+        may_serve = bool(signature.entry.variants) or signature.declared is not None and bool(signature.declared.static)
+        if signature.parts is not None and not may_serve:
+            self._engine.site._refuse(signature.key)

@@ -9,7 +9,7 @@ import torch
 from ingot import counters, errors
 from ingot.site import binding, miss
 from ingot.trace import calls, paths
-from ingot.site.entry import Shape
+from ingot.site.entry import SignatureState
 
 if typing.TYPE_CHECKING:
     from ingot.site.engine import Engine
@@ -21,33 +21,33 @@ class Serving:
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
 
-    def install_all(self, shape: Shape, call: calls.Call) -> bool:
-        """Binds every variant of the entry to this shape; True when one takes this call."""
+    def install_all(self, signature: SignatureState, call: calls.Call) -> bool:
+        """Binds every variant of the entry to this signature; True when one takes this call."""
         began = time.perf_counter()
         accepted = False
-        if shape.declared is not None:
+        if signature.declared is not None:
             # Calls with other fixed sizes have variants of the same structure.
-            for variant in shape.entry.variants:
+            for variant in signature.entry.variants:
                 self._engine.site._remove(variant.program) if variant.program is not None else None
-        for variant in shape.entry.usable():
+        for variant in signature.entry.usable():
             if variant.program is not None:  # The bindings of others stay: their state may return.
-                self._engine.site._forget(call.shape_key, call.objects, variant.program)
-            accepted = self.install(shape, variant, call) or accepted
+                self._engine.site._forget(call.signature_key, call.objects, variant.program)
+            accepted = self.install(signature, variant, call) or accepted
             if variant.is_bound_anew_each_time() and self._engine._recordings.moving.add_weights(variant):
-                shape.entry.variants.remove(variant)  # One that fetches them takes its place.
+                signature.entry.variants.remove(variant)  # One that fetches them takes its place.
                 self._engine.site._remove(variant.program)
         counters.add_seconds("bind", time.perf_counter() - began)
         return accepted
 
-    def install(self, shape: Shape, variant: binding.Variant, call: calls.Call) -> bool:
+    def install(self, signature: SignatureState, variant: binding.Variant, call: calls.Call) -> bool:
         roots = paths.Roots(self._engine.target, call.objects)
         try:
             variant.bind(roots)
-            if shape.declared is not None and shape.declared.gears and variant.range:
+            if signature.declared is not None and signature.declared.gears and variant.range:
                 # Who declares gears wants those sizes: one recording proves all in its range. Of others is asked first.
                 sizes = tuple(tuple(tensor.shape) for tensor in self.inputs(variant, call))
-                variant.serve_only(shape.declared.symbols(sizes, variant.artifact.symbol_places()))
-            self._engine.site._install(call.shape_key, variant.parts(roots, self._engine.config.guards))
+                variant.serve_only(signature.declared.symbols(sizes, variant.artifact.symbol_places()))
+            self._engine.site._install(call.signature_key, variant.parts(roots, self._engine.config.guards))
         except errors.Error as e:
             self._engine._last_miss = miss.Miss("rejected", f"stored but rejected: {e}")
             return False
@@ -80,14 +80,14 @@ class Serving:
         fetched = [binding.fetched(path, roots) for path in variant.signature["inputs"] if path is not None]
         return [*call.tensors, *fetched]
 
-    def proves(self, shape: Shape, call: calls.Call) -> bool:
+    def proves(self, signature: SignatureState, call: calls.Call) -> bool:
         """Whether a template of declared gears serves a call of other sizes from now on."""
-        for variant in shape.entry.usable():
+        for variant in signature.entry.usable():
             symbols = self.symbols(variant, call) if variant.range else None
             if symbols is not None:
                 variant.serve_only([symbols])
                 if variant.covers(symbols):
-                    return bool(self._engine.site._prove(call.shape_key, variant.program, variant.proven_here()))
+                    return bool(self._engine.site._prove(call.signature_key, variant.program, variant.proven_here()))
         return False
 
     def why_not(self, call: calls.Call) -> str:

@@ -58,7 +58,7 @@ class Call(typing.NamedTuple):
     tensors: "list[torch.Tensor]"
     names: "list[str]"
     objects: "list[typing.Any]"
-    shape_key: bytes
+    signature_key: bytes
     """Its structure, as call sites tell calls apart."""
     varying: "typing.Mapping[Argument, int]" = {}
     """Arguments, by position or name, whose numbers are inputs: which of the tensors stands for each."""
