@@ -52,7 +52,7 @@ py::tuple FlattenCall(const py::tuple& args, const py::dict& kwargs, const py::t
     values.push_back(value.ptr());
   }
   Arguments out;
-  const VaryingArguments numbers = VaryingArguments::Of(varying.ptr());
+  const DynamicScalars numbers = DynamicScalars::Of(varying.ptr());
   Flatten(values.data(), args.size(), py::tuple(names).ptr(), parameters.ptr(), true, &numbers, out);
   py::list tensors;
   for (const at::Tensor* tensor : out.tensors) {

@@ -276,8 +276,8 @@ std::string PositionalName(PyObject* parameters, size_t i) {
 
 }  // namespace
 
-VaryingArguments VaryingArguments::Of(PyObject* arguments) {
-  VaryingArguments found;
+DynamicScalars DynamicScalars::Of(PyObject* arguments) {
+  DynamicScalars found;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
     PyObject* one = PyTuple_GET_ITEM(arguments, i);
     if (PyUnicode_Check(one)) {
@@ -290,9 +290,9 @@ VaryingArguments VaryingArguments::Of(PyObject* arguments) {
   return found;
 }
 
-bool VaryingArguments::Has(size_t position) const { return std::ranges::find(positions, position) != positions.end(); }
+bool DynamicScalars::Has(size_t position) const { return std::ranges::find(positions, position) != positions.end(); }
 
-bool VaryingArguments::Has(PyObject* name) const {
+bool DynamicScalars::Has(PyObject* name) const {
   return std::ranges::any_of(
       names, [name](const PythonRef& one) { return one.get() == name || PyUnicode_Compare(one.get(), name) == 0; });
 }
@@ -316,7 +316,7 @@ void Arguments::Clear() {
 }
 
 void Flatten(PyObject* const* args, size_t count, PyObject* kwnames, PyObject* parameters, bool want_names,
-             const VaryingArguments* varying, Arguments& out) {
+             const DynamicScalars* varying, Arguments& out) {
   out.Clear();
   Flattener flattener(out, want_names);
   flattener.Mode();

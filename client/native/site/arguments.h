@@ -14,12 +14,12 @@ namespace ingot::client {
 
 /// Arguments of a call that are others in other calls, numbers and containers that are objects: positional ones by
 /// number, others by name.
-struct VaryingArguments {
+struct DynamicScalars {
   std::vector<size_t> positions;
   std::vector<PythonRef> names;
 
   /// Of a tuple of int and str.
-  static VaryingArguments Of(PyObject* arguments);
+  static DynamicScalars Of(PyObject* arguments);
   bool Has(size_t position) const;
   bool Has(PyObject* name) const;
 };
@@ -58,6 +58,6 @@ bool HasPlainKeys(PyObject* dict);
 /// `signature` says of which kind they are, not which: numbers are tensors then, and containers objects. Never raises;
 /// needs the GIL.
 void Flatten(PyObject* const* args, size_t count, PyObject* kwnames, PyObject* parameters, bool want_names,
-             const VaryingArguments* varying, Arguments& out);
+             const DynamicScalars* varying, Arguments& out);
 
 }  // namespace ingot::client

@@ -43,7 +43,7 @@ struct CallSite {
   std::unordered_map<std::string, PythonRef>
       in_pieces;  ///< of refused signatures: what is called in the target's place
   std::unordered_set<std::string> waiting;  ///< signatures for which a variant of other sizes is on its way
-  VaryingArguments varying;
+  DynamicScalars varying;
   uint64_t passed_over;   ///< so many calls of new signatures run eagerly before the next is looked at
   bool hides_parts;       ///< a piece of a program: what it calls while it is not native need not be native itself
   uint64_t verify_every;  ///< 0: never
@@ -191,7 +191,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   new (&self->refused) std::unordered_map<std::string, Retries>();
   new (&self->waiting) std::unordered_set<std::string>();
   new (&self->in_pieces) decltype(self->in_pieces)();
-  new (&self->varying) VaryingArguments();
+  new (&self->varying) DynamicScalars();
   new (&self->consensus) std::unique_ptr<const RankConsensus>();
   return reinterpret_cast<PyObject*>(self);
 }
@@ -388,7 +388,7 @@ PyObject* SetWaiting(PyObject* object, PyObject* args) {
 /// vary(arguments): the numbers of these arguments (positions and names) are inputs from now on.
 PyObject* Vary(PyObject* object, PyObject* arguments) {
   if (!PyTuple_Check(arguments)) return PyErr_Format(PyExc_TypeError, "_vary takes a tuple of int and str");
-  VaryingArguments varying = VaryingArguments::Of(arguments);
+  DynamicScalars varying = DynamicScalars::Of(arguments);
   std::swap(reinterpret_cast<CallSite*>(object)->varying, varying);
   Py_RETURN_NONE;
 }

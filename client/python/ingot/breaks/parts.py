@@ -32,7 +32,7 @@ class Note(typing.NamedTuple):
     codes: "dict[str, list[str]]"
     """Digests of the code that ran between the modules, by the names of its functions."""
     opened: "list[int | str]" = []
-    """Arguments that are objects (calls.Apart.open), by position or name. The program is one graph then."""
+    """Arguments that are objects (calls.CallFlattener.open), by position or name. The program is one graph then."""
 
     def to_text(self) -> str:
         return json.dumps(self._asdict())

@@ -52,7 +52,7 @@ class Engine:
         """Of the modules that it calls, where it is no one graph."""
         self._last_miss = miss.NOT_CALLED
         self._last_error: "str | None" = None
-        self._apart = calls.Apart(self.site, keys.parameter_names(target), config.shapes_max)
+        self._flattener = calls.CallFlattener(self.site, keys.parameter_names(target), config.shapes_max)
         self._ended = False
         self.profile: "profiling.Profile | None" = None
         """What was measured last."""
@@ -87,16 +87,16 @@ class Engine:
             call = self._taken_apart(args, kwargs)
             number = self._number(call)
             if number not in self._structures:
-                call = self._apart.vary(call) if self._may_vary(call) else call
+                call = self._flattener.vary(call) if self._may_vary(call) else call
                 number = self._number(call)
             if number not in self._structures and len(self._structures) < self.config.shapes_max:
-                self._structures[number] = signatures.structure(call, self._apart.parameters)
+                self._structures[number] = signatures.structure(call, self._flattener.parameters)
         except errors.Error:
             raise
         except Exception as e:  # a bug of ours must not become the user's
             return self._refusals.answer_after_bug("taking the arguments apart", e, args, kwargs)
         known = number in self._signatures
-        if known and self._signatures[number].rests():
+        if known and self._signatures[number].backs_off():
             counters.add("pending_calls")
             return _native.call(self.target, args, kwargs, True)
         if known and self._waits(self._signatures[number], name, call):
@@ -110,12 +110,12 @@ class Engine:
                 return self._refusals.answer("bound-anew", "what it reads is another object in every call", args, kwargs)
             return rebinding.run_eagerly(lambda: _native.call(self.target, args, kwargs, True))
         if name in ("new", "stale", "objects") or not known:
-            began, opened = time.perf_counter(), self._apart.opened
+            began, opened = time.perf_counter(), self._flattener.opened
             try:
                 installed = self._find_and_install(number, call, name in ("stale", "objects") or self._may_return(number, call))
             except Exception as e:  # a bug of ours must not become the user's
                 return self._refusals.answer_after_bug("looking up", e, args, kwargs)
-            if self._apart.opened is not opened:
+            if self._flattener.opened is not opened:
                 return self.site(*args, **kwargs)  # Of another structure now.
             if installed:
                 reason, result = self.site._serve(args, kwargs)
@@ -159,7 +159,7 @@ class Engine:
                 self.site._set_waiting(signature.key, True)
 
     def _taken_apart(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> calls.Call:
-        return self._apart.of(args, kwargs)
+        return self._flattener.of(args, kwargs)
 
     def _may_vary(self, call: calls.Call) -> bool:
         """Whether numbers among the arguments of a new structure may be inputs: recordings follow them."""
@@ -507,7 +507,7 @@ def _forked() -> None:
     for engine in list(_live):
         engine._lock, engine._compiles = threading.RLock(), compiles.Compiles(engine)
         engine._comparisons = comparisons.Comparisons(engine)
-        engine._apart.forget_locks()
+        engine._flattener.forget_locks()
         for signature in engine._signatures.values():
             signature.forget_what_is_under_way()
             engine.site._set_waiting(signature.key, False)

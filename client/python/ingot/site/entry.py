@@ -16,7 +16,7 @@ from ingot.trace import calls, exporting, keys, paths, recording
 
 
 _REFUSED_PROOFS_MAX = 3
-_RESTS = (8, 64, 512)
+_BACK_OFFS = (8, 64, 512)
 _IN_LINE_MAX = 2
 _WAYS_IN_LINE_MAX = 4
 
@@ -83,7 +83,7 @@ class SignatureState:
         """Recordings that were refused for something that a second call may do otherwise: what it finds made already."""
         self.moved: "collections.defaultdict[str, set[str]]" = collections.defaultdict(set)
         """Places that a recording read and did not find as they were when it ended: the digests of what it read there."""
-        self._calls_to_rest, self._rests = 0, iter(_RESTS)
+        self._calls_to_back_off, self._back_offs = 0, iter(_BACK_OFFS)
         """Calls that are to be eager before the next is recorded; how many the next times."""
         self._record: typing.Any = None
         """Of the recording that was sent last."""
@@ -176,15 +176,15 @@ class SignatureState:
             self._values[where].add(digest)
         return [where for _, where, _, _ in changed if len(self._values[where]) > 1]
 
-    def rest(self) -> bool:
+    def back_off(self) -> bool:
         """Lets some calls be eager before the next one is recorded: what each of the first calls has made anew, a table that grows or a
         history that fills, may stay as it is from then on. False when that has been hoped for often enough."""
-        self._calls_to_rest = next(self._rests, 0)
-        return self._calls_to_rest > 0
+        self._calls_to_back_off = next(self._back_offs, 0)
+        return self._calls_to_back_off > 0
 
-    def rests(self) -> bool:
+    def backs_off(self) -> bool:
         """Whether a call is one of those."""
-        left, self._calls_to_rest = self._calls_to_rest, max(0, self._calls_to_rest - 1)
+        left, self._calls_to_back_off = self._calls_to_back_off, max(0, self._calls_to_back_off - 1)
         return left > 0
 
     def served(self) -> int:

@@ -41,7 +41,7 @@ class Lookups:
             counters.add_seconds("lookup", time.perf_counter() - began)
         entry.note = parts.note_of(reply["in_parts"]) if reply["in_parts"] else None
         if entry.note is not None and entry.note.opened:
-            engine._apart.add_opened(set(entry.note.opened))
+            engine._flattener.add_opened(set(entry.note.opened))
             entry.note = None
         if entry.note is not None:
             engine._last_miss = miss.Miss("in_parts", f"it is no one graph: {entry.note.why}")

@@ -65,11 +65,11 @@ class Recordings:
         try:
             captured, proof = self._finish(run, result, call, signature.declared)
         except recording.Refused as e:
-            before = self._engine._apart.opened
-            if run.touched is None or not self._engine._apart.open(call, run.touched):
+            before = self._engine._flattener.opened
+            if run.touched is None or not self._engine._flattener.open(call, run.touched):
                 self._engine._refusals.note(signature, e)
             else:
-                opened = sorted(self._engine._apart.opened - before, key=str)
+                opened = sorted(self._engine._flattener.opened - before, key=str)
                 splitting.tell(self._engine, signature.entry, parts.Note(f"arguments {opened} are objects: {e.detail}", {}, opened))
             return result, None
         except Exception as e:  # a bug of ours must not become the user's: the answer is there
@@ -80,7 +80,7 @@ class Recordings:
             return result, None
         fixed = run.fixed_arguments()
         if fixed:
-            self._engine._apart.pin(fixed)
+            self._engine._flattener.pin(fixed)
             return result, None
         found = {path for path, _, may_be_fetched in captured.moved if path and may_be_fetched} - self.moving.places
         are_fetched = self.moving.add_found(found)
@@ -104,7 +104,7 @@ class Recordings:
         if len(signature.moved[where]) < _MOVES_MAX:
             return False
         refused = recording.Refused("volatile", f"every call changes {subject}, which it reads")
-        if signature.rest():
+        if signature.back_off():
             self._engine._refusals.say(refused)
         else:
             self._engine._refusals.note(signature, refused)

@@ -83,7 +83,7 @@ class Refusals:
         # A first call makes much that later ones find: modules, tables, buffers.
         if refused.name not in recording.MAY_PASS or signature.refusals >= _REFUSALS_MAX:
             # A cache of few sizes is full some day.
-            if refused.name != "fresh-answer" or not signature.rest():
+            if refused.name != "fresh-answer" or not signature.back_off():
                 self.stay_eager(signature, why)
 
     def say(self, refused: recording.Refused) -> str:

@@ -16,7 +16,7 @@ Argument = int | str
 _DEPTH_MAX = 32
 
 
-class Varying:
+class DynamicScalar:
     """What keys and structures have in the place of an argument's number that is an input."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
@@ -43,7 +43,7 @@ def _inner(value: typing.Any) -> "typing.Iterable[typing.Any] | None":
     return fields if fields is None else fields.values()
 
 
-class Opened:
+class ByReference:
     """What keys and structures have in the place of a container that is an object."""
 
     def __init__(self, container: typing.Any) -> None:
@@ -86,11 +86,11 @@ class Call(typing.NamedTuple):
 
     def in_words(self) -> "tuple[tuple[typing.Any, ...], dict[str, typing.Any]]":
         """The arguments as keys and structures have them."""
-        numbers = {argument: Varying(self.tensors[number]) for argument, number in self.varying.items()}
-        return self.with_numbers({**numbers, **{argument: Opened(value) for argument, value in self.opened.items()}})
+        numbers = {argument: DynamicScalar(self.tensors[number]) for argument, number in self.varying.items()}
+        return self.with_numbers({**numbers, **{argument: ByReference(value) for argument, value in self.opened.items()}})
 
 
-class Apart:
+class CallFlattener:
     """Takes the calls of one callable apart. Calls that differ in numbers among their arguments alone make those inputs; a
     container that a call changes is an object from then on."""
 

@@ -147,9 +147,9 @@ def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int
         return f"{value!r} (process group {group})" if group else repr(value)
     if type(value) in _SCALARS:
         return _atom(value)
-    if type(value) is calls.Opened:
+    if type(value) is calls.ByReference:
         return _describe_object(value.container, seen)
-    if type(value) is calls.Varying:
+    if type(value) is calls.DynamicScalar:
         return f"a {value.kind} that varies"
     held = _native.dataclass_fields(value) if depth < 32 else None
     if held is not None:

@@ -37,7 +37,7 @@ class Describer:
             return {"t": "tensor", "i": number, "dtype": str(value.dtype).removeprefix("torch."), "rank": value.dim()}
         if value is None:
             return {"t": "none"}
-        if kinds.is_a(value, calls.Varying):
+        if kinds.is_a(value, calls.DynamicScalar):
             raise errors.Unsupported(f"'{path}' is a number that differs from call to call, which a file cannot hold; pass a tensor")
         kind = type(value)
         if kind is bool:
