@@ -19,8 +19,8 @@
 #include "daemon/cluster/jobs.h"
 #include "daemon/cluster/recall.h"
 #include "daemon/cluster/sharing.h"
+#include "daemon/compile/compile_time_estimator.h"
 #include "daemon/compile/flights.h"
-#include "daemon/compile/forecast.h"
 #include "daemon/explain/recent.h"
 #include "daemon/explain/tombstones.h"
 #include "daemon/explain/workload.h"
@@ -93,7 +93,7 @@ struct Core {
         blobs(store),
         artifacts(blobs, config),
         entries(index, config),
-        forecast(store, entries),
+        estimator(store, entries),
         cluster(config, clock, artifacts, entries, std::move(cluster_parts)),
         sharing(*this),
         recall(*this),
@@ -122,7 +122,7 @@ struct Core {
   cache::LocalBlobs blobs;
   Artifacts artifacts;
   Entries entries;
-  Forecast forecast;
+  CompileTimeEstimator estimator;
   Cluster cluster;
   Sharing sharing;
   Recall recall;
@@ -136,7 +136,7 @@ struct Core {
   Uses uses;
   Recent recent;
   Flights flights;
-  Schedule schedule{[this](const Digest& graph_key, const Outlook& outlook) { flights.Expect(graph_key, outlook); }};
+  Schedule schedule{[this](const Digest& graph_key, const CompileEta& eta) { flights.Expect(graph_key, eta); }};
   StoreNote store_note;
   /// Compiles what nobody waits for; nullptr: nothing is improved. Set before it is used.
   Compilers* background = nullptr;

@@ -23,9 +23,9 @@ double InSeconds(std::chrono::nanoseconds time) { return std::chrono::duration<d
 
 Json FlightJson(const Core& core, const Flights::Facts& flight) {
   const SteadyTime now = SteadyNow();
-  const auto left = flight.outlook.Left(now);
+  const auto left = flight.eta.Left(now);
   // A holder that is not heard of any more is not one.
-  std::string holder = flight.lease == Flights::Lease::kWaits ? flight.outlook.holder : std::string();
+  std::string holder = flight.lease == Flights::Lease::kWaits ? flight.eta.holder : std::string();
   if (flight.lease == Flights::Lease::kHeld) holder = core.cluster.facts().host;
   return {{"graph_key", flight.key.ToHex()},
           {"function", flight.function},
@@ -33,8 +33,8 @@ Json FlightJson(const Core& core, const Flights::Facts& flight) {
           {"waiters", flight.waiters},
           {"lease", NameOfLease(flight.lease)},
           {"holder", holder},
-          {"state", NameOf(flight.outlook.state)},
-          {"compiles_s", flight.outlook.since ? Json(InSeconds(now - *flight.outlook.since)) : Json()},
+          {"state", NameOf(flight.eta.state)},
+          {"compiles_s", flight.eta.since ? Json(InSeconds(now - *flight.eta.since)) : Json()},
           {"left_s", left ? Json(InSeconds(*left)) : Json()}};
 }
 

@@ -121,7 +121,7 @@ boost::asio::awaitable<std::optional<Result<Landed>>> Sharing::Known(Digest grap
 boost::asio::awaitable<Result<cache::Lease>> Sharing::HolderAfter(Digest graph_key, cache::Lease held, Until until) {
   const uint64_t fence = held.fence;
   while (true) {
-    core_.flights.Expect(graph_key, OutlookOf(held.progress, held.holder, SteadyNow()));
+    core_.flights.Expect(graph_key, CompileEtaOf(held.progress, held.holder, SteadyNow()));
     Result<cache::Lease> now = co_await core_.cluster.WaitFor(graph_key, std::move(held), until);
     if (!now || now->fence != fence || now->progress == kUnshared) co_return now;
     held = *std::move(now);
@@ -197,7 +197,7 @@ boost::asio::awaitable<void> Sharing::Beat(Digest graph_key, Fence fence, std::s
 
 std::string Sharing::ProgressNow(const Digest& graph_key) const {
   const auto flight = core_.flights.Of(graph_key);
-  return ProgressOf(flight ? flight->outlook : Outlook(), SteadyNow());
+  return ProgressOf(flight ? flight->eta : CompileEta(), SteadyNow());
 }
 
 boost::asio::awaitable<void> Sharing::Tell(Digest graph_key, Fence fence) {

@@ -449,7 +449,7 @@ boost::asio::awaitable<void> CompileService::Fly(Digest graph_key, CompileJob jo
 boost::asio::awaitable<void> CompileService::Foretell(Digest graph_key, CompileJob job, Sharing::Fence fence) {
   const Until until = Until::In(kForetellMax, core_.stop.get_token());
   const Result<std::optional<double>> seconds =
-      co_await core_.forecast.SecondsFor(job.name, job.graph.size(), !job.gears.empty(), until);
+      co_await core_.estimator.SecondsFor(job.name, job.graph.size(), !job.gears.empty(), until);
   if (!seconds || !*seconds) co_return;
   core_.schedule.Expect(graph_key, **seconds);
   co_await core_.sharing.Tell(graph_key, std::move(fence));
@@ -470,7 +470,7 @@ Task<Landed> CompileService::CompileAndPublish(Digest graph_key, CompileJob job,
     record.compile_s = static_cast<float>(compiled->seconds);
     record.stages = std::make_unique<proto::StageSeconds>(compiled->stages);
     cost.seconds = compiled->seconds;
-    core_.forecast.Learn(cost);
+    core_.estimator.Learn(cost);
     GlobalMetrics().Add(Counter::compiles);
     const Result<bool> is_proved = IsProved(compiled->file->bytes());
     if (is_proved && !*is_proved) GlobalMetrics().Add(Counter::unproved);

@@ -15,7 +15,7 @@
 #include "base/result.h"
 #include "base/until.h"
 #include "cache/async/waiter.h"
-#include "daemon/compile/outlook.h"
+#include "daemon/compile/compile_eta.h"
 #include "proto/record_generated.h"
 
 namespace ingot::daemon {
@@ -47,7 +47,7 @@ class FlightsOf {
     SteadyTime since = SteadyNow();
     std::string function;
     Lease lease = Lease::kNone;
-    Outlook outlook;
+    CompileEta eta;
   };
   using FlightRef = std::shared_ptr<Flight>;
   struct Joined {
@@ -70,12 +70,12 @@ class FlightsOf {
     {
       MutexLock lock(mutex_);
       if (flight->landed) co_return *flight->landed;
-      if (flight->outlook.IsTooLateFor(until.time, SteadyNow())) co_return TooLate(flight->outlook);
+      if (flight->eta.IsTooLateFor(until.time, SteadyNow())) co_return TooLate(flight->eta);
       flight->waiters.push_back({waiter, until.time});
     }
     CO_TRY(co_await cache::Waiter::Wait(waiter, until));
     MutexLock lock(mutex_);
-    if (!flight->landed) co_return TooLate(flight->outlook);
+    if (!flight->landed) co_return TooLate(flight->eta);
     co_return *flight->landed;
   }
   bool HasLanded(const FlightRef& flight) const {
@@ -111,16 +111,16 @@ class FlightsOf {
     at->second->lease = lease;
   }
   /// How far it is and until when it is expected. Whoever cannot wait so long is told now.
-  void Expect(const Digest& key, const Outlook& outlook) {
+  void Expect(const Digest& key, const CompileEta& eta) {
     std::vector<Waiting> late;
     {
       MutexLock lock(mutex_);
       const auto at = flights_.find(key);
       if (at == flights_.end()) return;
-      at->second->outlook = outlook;
+      at->second->eta = eta;
       std::vector<Waiting>& waiters = at->second->waiters;
       const SteadyTime now = SteadyNow();
-      const auto is_in_time = [&](const Waiting& one) { return !outlook.IsTooLateFor(one.time, now); };
+      const auto is_in_time = [&](const Waiting& one) { return !eta.IsTooLateFor(one.time, now); };
       const auto first = std::partition(waiters.begin(), waiters.end(), is_in_time);
       late.assign(first, waiters.end());
       waiters.erase(first, waiters.end());
@@ -133,7 +133,7 @@ class FlightsOf {
     size_t waiters = 0;
     std::string function;  ///< Empty: not said yet.
     Lease lease = Lease::kNone;
-    Outlook outlook;
+    CompileEta eta;
   };
   /// None: it has landed, or never was.
   std::optional<Facts> Of(const Digest& key) const {
@@ -155,10 +155,10 @@ class FlightsOf {
 
  private:
   static Facts FactsOf(const Digest& key, const Flight& flight) {
-    return {key, flight.since, flight.waiters.size(), flight.function, flight.lease, flight.outlook};
+    return {key, flight.since, flight.waiters.size(), flight.function, flight.lease, flight.eta};
   }
-  static Error TooLate(const Outlook& outlook) {
-    const auto left = outlook.Left(SteadyNow()).value_or(std::chrono::nanoseconds(0));
+  static Error TooLate(const CompileEta& eta) {
+    const auto left = eta.Left(SteadyNow()).value_or(std::chrono::nanoseconds(0));
     return Error(Code::kTimeout, fmt::format("the compile goes on and is expected in about {} s, later than anybody "
                                              "waits for here",
                                              std::chrono::duration_cast<std::chrono::seconds>(left).count()));

@@ -35,25 +35,25 @@ void Schedule::Advance() {
   bool all_known = true;
   for (size_t i = 0; i < works_.size(); ++i) {
     Work& work = works_[i];
-    Outlook outlook;
+    CompileEta eta;
     if (i < width_) {
       if (!work.began) work.began = now;
-      outlook.state = Outlook::State::kCompiles;
-      outlook.since = work.began;
-      if (work.takes) outlook.due = *work.began + *work.takes;
+      eta.state = CompileEta::State::kCompiles;
+      eta.since = work.began;
+      if (work.takes) eta.due = *work.began + *work.takes;
     } else {
-      outlook.state = Outlook::State::kQueued;
+      eta.state = CompileEta::State::kQueued;
       if (all_known && work.takes) {
-        outlook.due = free.top() + *work.takes;
+        eta.due = free.top() + *work.takes;
         free.pop();
       }
     }
     // One that takes longer than expected says nothing of when its worker is free.
-    all_known = all_known && outlook.due && *outlook.due > now;
-    if (outlook.due) free.push(*outlook.due);
-    if (outlook == work.told) continue;
-    work.told = outlook;
-    told_(work.graph_key, outlook);
+    all_known = all_known && eta.due && *eta.due > now;
+    if (eta.due) free.push(*eta.due);
+    if (eta == work.told) continue;
+    work.told = eta;
+    told_(work.graph_key, eta);
   }
 }
 

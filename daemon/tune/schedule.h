@@ -9,7 +9,7 @@
 #include "base/digest.h"
 #include "base/mutex.h"
 #include "base/steady_time.h"
-#include "daemon/compile/outlook.h"
+#include "daemon/compile/compile_eta.h"
 
 namespace ingot::daemon {
 
@@ -17,8 +17,8 @@ namespace ingot::daemon {
 /// expected to be done. Thread-safe.
 class Schedule {
  public:
-  /// Told of each compile whose outlook has changed, in order; must not call back.
-  using Told = std::function<void(const Digest&, const Outlook&)>;
+  /// Told of each compile whose estimate has changed, in order; must not call back.
+  using Told = std::function<void(const Digest&, const CompileEta&)>;
   explicit Schedule(Told told) : told_(std::move(told)) {}
 
   /// A compile that is given to the workers, `width` of which there are.
@@ -32,7 +32,7 @@ class Schedule {
     Digest graph_key;
     std::optional<std::chrono::nanoseconds> takes;
     std::optional<SteadyTime> began;
-    Outlook told;
+    CompileEta told;
   };
   /// Gives free workers work, and tells what has changed by that.
   void Advance() REQUIRES(mutex_);

@@ -68,11 +68,11 @@ TEST_F(PageTest, SaysWhatThereIsToWhoeverLooks) {
   const Digest awaited = DigestOf("awaited");
   core_->flights.Join(awaited);
   core_->flights.Say(awaited, "net.Awaited.forward", Flights::Lease::kWaits);
-  Outlook outlook;
-  outlook.state = Outlook::State::kCompiles;
-  outlook.holder = "build-7";
-  outlook.due = SteadyNow() + std::chrono::hours(3);
-  core_->flights.Expect(awaited, outlook);
+  CompileEta eta;
+  eta.state = CompileEta::State::kCompiles;
+  eta.holder = "build-7";
+  eta.due = SteadyNow() + std::chrono::hours(3);
+  core_->flights.Expect(awaited, eta);
   const std::string url = json::parse(*Connect()->Query("status"))["web"];
   const std::string key = json::parse(*Connect()->Query("inspect", R"({"key": "net.Encoder.forward"})"))["key"];
   const char* const pictures = std::getenv("INGOT_PAGE_PICTURES");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/compile/outlook.h"
+#include "daemon/compile/compile_eta.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -29,41 +29,41 @@ int64_t MsOf(std::chrono::nanoseconds time) { return std::chrono::duration_cast<
 
 }  // namespace
 
-std::optional<std::chrono::nanoseconds> Outlook::Left(SteadyTime now) const {
+std::optional<std::chrono::nanoseconds> CompileEta::Left(SteadyTime now) const {
   if (!due || *due <= now) return std::nullopt;
   return *due - now;
 }
 
-bool Outlook::IsTooLateFor(SteadyTime time, SteadyTime now) const {
+bool CompileEta::IsTooLateFor(SteadyTime time, SteadyTime now) const {
   const auto left = Left(now);
   return left && time != SteadyTime::max() && now + *left / kTooLateFactor > time;
 }
 
-const char* NameOf(Outlook::State state) {
+const char* NameOf(CompileEta::State state) {
   switch (state) {
-    case Outlook::State::kUnknown: return "";
-    case Outlook::State::kQueued: return "queued";
-    case Outlook::State::kCompiles: return "compiles";
+    case CompileEta::State::kUnknown: return "";
+    case CompileEta::State::kQueued: return "queued";
+    case CompileEta::State::kCompiles: return "compiles";
   }
   return "";
 }
 
-std::string ProgressOf(const Outlook& outlook, SteadyTime now) {
+std::string ProgressOf(const CompileEta& eta, SteadyTime now) {
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
-  if (outlook.state != Outlook::State::kUnknown) out["state"] = NameOf(outlook.state);
-  if (outlook.since && *outlook.since <= now) out["since_ms"] = MsOf(now - *outlook.since);
-  if (const auto left = outlook.Left(now)) out["left_ms"] = MsOf(*left);
+  if (eta.state != CompileEta::State::kUnknown) out["state"] = NameOf(eta.state);
+  if (eta.since && *eta.since <= now) out["since_ms"] = MsOf(now - *eta.since);
+  if (const auto left = eta.Left(now)) out["left_ms"] = MsOf(*left);
   return out.dump();
 }
 
-Outlook OutlookOf(std::string_view progress, std::string holder, SteadyTime now) {
-  Outlook out;
+CompileEta CompileEtaOf(std::string_view progress, std::string holder, SteadyTime now) {
+  CompileEta out;
   out.holder = std::move(holder);
   if (progress.size() > kProgressBytesMax) return out;
   const auto said = nlohmann::json::parse(progress, nullptr, /*allow_exceptions=*/false);
   if (!said.is_object()) return out;
   const auto state = said.find("state");
-  for (const Outlook::State known : {Outlook::State::kQueued, Outlook::State::kCompiles}) {
+  for (const CompileEta::State known : {CompileEta::State::kQueued, CompileEta::State::kCompiles}) {
     if (state != said.end() && *state == NameOf(known)) out.state = known;
   }
   if (const auto since = MsIn(said, "since_ms")) out.since = now - *since;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/compile/forecast.h"
+#include "daemon/compile/compile_time_estimator.h"
 
 #include <algorithm>
 #include <utility>
@@ -31,13 +31,13 @@ std::optional<double> Scaled(const std::vector<CompileCost>& costs, uint64_t gra
 
 }  // namespace
 
-void Forecast::Learn(const CompileCost& cost) {
+void CompileTimeEstimator::Learn(const CompileCost& cost) {
   MutexLock lock(mutex_);
   newest_.push_front(cost);
   if (newest_.size() > kNewestMax) newest_.pop_back();
 }
 
-Task<std::vector<CompileCost>> Forecast::CostsOf(std::string function, Until until) {
+Task<std::vector<CompileCost>> CompileTimeEstimator::CostsOf(std::string function, Until until) {
   std::vector<CompileCost> costs;
   CO_TRY_ASSIGN(const Entries::Names names,
                 co_await entries_.PageOfFunction(std::move(function), "", kEntriesMax, until));
@@ -54,8 +54,8 @@ Task<std::vector<CompileCost>> Forecast::CostsOf(std::string function, Until unt
   co_return costs;
 }
 
-Task<std::optional<double>> Forecast::SecondsFor(std::string function, uint64_t graph_bytes, bool has_gears,
-                                                 Until until) {
+Task<std::optional<double>> CompileTimeEstimator::SecondsFor(std::string function, uint64_t graph_bytes, bool has_gears,
+                                                             Until until) {
   Result<std::vector<CompileCost>> costs = co_await CostsOf(std::move(function), until);
   std::vector<CompileCost> alike;
   if (costs) alike = std::move(*costs);

@@ -23,9 +23,9 @@ struct CompileCost {
 
 /// How long a compile is likely to take, by what alike ones have taken: stored ones of the same function, else those of
 /// graphs of about the same size that this daemon has made. Where there are none nobody knows. Thread-safe.
-class Forecast {
+class CompileTimeEstimator {
  public:
-  Forecast(cache::Store& store, Entries& entries) : store_(store), entries_(entries) {}
+  CompileTimeEstimator(cache::Store& store, Entries& entries) : store_(store), entries_(entries) {}
 
   void Learn(const CompileCost& cost);
   /// Seconds. None: nothing alike is known.
