@@ -38,7 +38,7 @@ def _first_two(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[s
     with engine._compiles.holding() as held:
         engine.site(*args, **kwargs)
         others = _unserved(engine, args, kwargs)
-        if held and others and not held[0].shape.may_defer():
+        if held and others and not held[0].signature.may_defer():
             more_args, more_kwargs = others.pop(0)
             engine.site(*more_args, **more_kwargs)
     return others
