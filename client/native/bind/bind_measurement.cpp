@@ -30,7 +30,7 @@ py::dict ToPython(const StepFacts& facts) {
 /// had.
 py::dict ProgramsSeen(const Measurement& measurement) {
   py::dict programs;
-  for (const auto& [number, program] : measurement.PlaceValue()) {
+  for (const auto& [number, program] : measurement.Seen()) {
     py::list calls;
     py::dict steps;
     for (const MeasuredCall& call : program.calls) {

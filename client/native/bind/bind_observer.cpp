@@ -142,10 +142,6 @@ void BindObserver(py::module_& m) {
             o.sizes().Fix(term, "what the caller has declared");
           },
           py::arg("tensor"), py::arg("dim"), py::arg("size"), "Before the run: every call of it has this size there.")
-      .def_property_readonly("sizes_lost",
-                             [](Observer& o) -> py::object {
-                               return o.sizes().lost() ? py::object(py::str(*o.sizes().lost())) : py::none();
-                             })
       .def("is_argument", [](const Observer& o, py::handle value) { return o.log().IsArgument(value.ptr()); })
       .def("writes", &Writes)
       .def("note_orders", &Observer::InheritedOrders, "A set that the run has made is a part of what it gives out.")

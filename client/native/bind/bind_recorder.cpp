@@ -17,7 +17,6 @@
 #include "client/native/observe/observer.h"
 #include "client/native/site/bindings.h"
 #include "client/native/trace/kept_memory.h"
-#include "client/native/trace/meta_results.h"
 #include "client/native/trace/recorder.h"
 #include "client/native/trace/user_kernel.h"
 #include "proto/operator_space.h"
@@ -126,8 +125,6 @@ void BindKeptMemory(py::module_& m) {
 void BindRecorder(py::module_& m) {
   Recorder::Prepare();
   BindKeptMemory(m);
-  m.def("in_meta_kernel", &MetaKernels::IsAsking,
-        "Whether this thread runs a meta kernel for a deferred recording; its Python code is PyTorch's.");
   m.def("register_kernel", [](const std::string& op, const std::string& library, const std::string& symbol) {
     Unwrap(RegisterUserKernel(op, library, symbol));
   });

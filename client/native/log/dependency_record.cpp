@@ -118,9 +118,6 @@ DependencyRecord DependencyRecord::Of(const ObservedLog& log) {
   return DependencyRecord(std::move(rows));
 }
 
-// -- paths
-// -------------------------------------------------------------------------------------------
-
 PythonRef PathReader::Root(std::string_view path, size_t& at) const {
   const size_t sigil = std::min(path.find_first_of("[~$%!@#("), path.size());
   const size_t colon = path.substr(0, sigil).find(':');

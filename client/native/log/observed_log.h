@@ -135,7 +135,6 @@ class ObservedLog {
 
   const std::vector<Read>& reads() const { return reads_; }
   const std::vector<Write>& writes() const { return writes_; }
-  size_t object_count() const { return objects_.size(); }
   /// Why the log cannot stand for the run; the first reason.
   const std::string& problem() const { return problem_; }
   /// The name of the refusal that it is.

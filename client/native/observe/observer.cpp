@@ -188,9 +188,6 @@ void Observer::Escape(PyObject* tensor, std::string_view name, std::string_view 
   hooks_.escape({std::string(name), WithLine("Tensor." + std::string(method))});
 }
 
-// -- frames
-// ------------------------------------------------------------------------------------------
-
 namespace {
 
 /// What `%` puts words into.
@@ -493,8 +490,5 @@ void Observer::NoteNamed(PyObject* made) {
     NoteType(value);
   }
 }
-
-// -- names
-// -------------------------------------------------------------------------------------------
 
 }  // namespace ingot::client

@@ -337,7 +337,6 @@ class Observer final : private InstructionListener {
   };
   Partial TakeApartPartial(PyObject* partial);
   int CallPartial(PyObject* partial, const Arguments& arguments);
-  void Exited(PyObject* exit);
   void DeepAll(const Arguments& arguments, size_t from = 0);
   PythonRef PlainArguments(const Arguments& arguments);
   void Answer(PyObject* callable, const Arguments& arguments);

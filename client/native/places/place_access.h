@@ -41,8 +41,8 @@ struct PlaceValue {
   static PlaceValue Of(PyObject* borrowed) { return {PythonRef::Borrow(borrowed), std::nullopt}; }
 };
 
-/// Reads a place without running any code of a program. What cannot be read so is absent.
-/// Needs the GIL; leaves no Python error set.
+/// Reads a place without running any code of a program; settings are asked by the function of PyTorch's or CPython's
+/// that the recording asked. What cannot be read so is absent. Needs the GIL; leaves no Python error set.
 PlaceValue LoadPlace(PyObject* holder, AccessKind access, PyObject* key);
 
 /// The own dict of a module, class or instance, borrowed; null where it has none.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every option of the client, and the only place that reads Ingot's environment variables."""
+"""Every option of the client, and the only module that reads Ingot's environment variables. Where a daemon, its socket and its
+store are, C++ programs have to know as well: INGOT_DAEMON, INGOT_CODE_DIR (client/lib), INGOT_SOCKET and INGOT_STORE_DIR (proto)."""
 
 import dataclasses
 import functools

@@ -72,7 +72,7 @@ Value* KernelLowering::Evaluate(const guards::Factor& factor) {
 
 /// A number that code shall not know, because the code of other numbers is to be the same.
 Value* KernelLowering::Hidden(int64_t number, NumberSlot slot) {
-  Value*& hidden = hidden_[{number, place}];
+  Value*& hidden = hidden_[{number, slot}];
   if (hidden == nullptr) {
     hidden = prologue_.Insert(llvm::BinaryOperator::CreateAdd(prologue_.I64(number), prologue_.I64(0)));
   }
@@ -87,7 +87,7 @@ Value* KernelLowering::CoefOf(const Inst& inst, size_t variable) {
 Value* KernelLowering::Evaluate(const Dim& dim, NumberSlot slot) {
   // Smaller numbers are of windows and strides, where code gains by knowing them.
   constexpr int64_t kSizeMin = 64;
-  if (dim.is_const() && hides_sizes_ && dim.const_value() >= kSizeMin) return Hidden(dim.const_value(), place);
+  if (dim.is_const() && hides_sizes_ && dim.const_value() >= kSizeMin) return Hidden(dim.const_value(), slot);
   if (dim.is_const()) return prologue_.I64(dim.const_value());
   Value*& value = dims_[dim];
   if (value != nullptr) return value;

@@ -47,7 +47,8 @@ ELSEWHERE = {
     "other folders": """base_test guards_test proto_test kernels_test cache_test trust_test index_test redis_test s3_test ingot_ir_test ingot_ops_test
         ingot_import_test ingot_serve_test ingot_daemon_test ingot_web_test ingot_bundle_test ingot_serve_process_test ingot_cli_test ingot_moving_test
         ingot_trust_verb_test simulation_test cli_test fuzz.dim_text fuzz.guard_text fuzz.graph_text fuzz.recording fuzz.frame fuzz.message fuzz.compile_eta
-        fuzz.request fuzz.key fuzz.row fuzz.provenance fuzz.trust_text fuzz.s3_record fuzz.redis_reply fuzz.config_text""",
+        fuzz.request fuzz.key fuzz.row fuzz.provenance fuzz.trust_text fuzz.s3_record fuzz.redis_reply fuzz.s3_xml fuzz.profiles fuzz.server_url fuzz.capture_file
+        fuzz.bundle_file fuzz.web_target fuzz.export_archive fuzz.config_text""",
     "Python of ours": """test_adopting test_code_objects test_config test_cutting test_export_capture test_fx_passes test_package test_quantizing test_schemas
         test_types test_recorder test_deferred""",   # the last two are CMake's recorder_python
     "minutes for little more": "test_opinfo test_architectures test_mutants",
