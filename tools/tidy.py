@@ -258,7 +258,8 @@ def main() -> int:
     texts = {f: (ROOT / f).read_text(errors="replace") for f in files if pathlib.Path(f).suffix in (*LINE_MAX, ".txt", ".cmake", ".def")}
     found = check_dead(files, texts) + rooms.check_rooms(files) + check_types(texts) + check_refusals(texts) + check_python() + check_format(files)
     for file, text in texts.items():
-        for check in (check_directions, rooms.check_inside, rooms.check_sizes, check_fences, check_lines, check_marks, check_errors, check_digests, check_waits, check_descriptors, check_tables, check_license):
+        for check in (check_directions, rooms.check_inside, rooms.check_sizes, check_fences, check_lines, check_marks, check_errors, check_digests, check_waits,
+                      check_descriptors, check_tables, check_license):
             found += check(file, text)
     print("\n".join(sorted(found)) or f"tidy: {len(texts)} files, nothing to say")
     return 1 if found else 0

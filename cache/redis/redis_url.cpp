@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <boost/url/encode.hpp>
 #include <boost/url/parse.hpp>
+#include <boost/url/rfc/pchars.hpp>
 #include <boost/url/src.hpp>  // Debian's package of headers has no library
 #include <charconv>
 
@@ -41,6 +43,7 @@ Result<RedisUrl> RedisUrl::Parse(std::string_view text) {
     out.place.kind = url.scheme() == "redis" ? Place::Kind::kTcp : Place::Kind::kTls;
     out.place.host = url.host_address();
     if (out.place.host.empty()) return Wrong("has no host");
+    if (out.place.host != std::string_view(url.encoded_host_address())) return Wrong("has escapes in its host");
     out.place.port = 6379;
     if (const std::string_view port = url.port(); !port.empty()) {
       const auto [end, code] = std::from_chars(port.data(), port.data() + port.size(), out.place.port);
@@ -81,7 +84,7 @@ Result<RedisUrl> RedisUrl::Parse(std::string_view text) {
 
 std::string RedisUrl::ToText() const {
   if (place.kind == Place::Kind::kUnix) {
-    return fmt::format("unix://{}{}", place.path, db ? fmt::format("?db={}", db) : "");
+    return fmt::format("unix://{}{}", urls::encode(place.path, urls::pchars + '/'), db ? fmt::format("?db={}", db) : "");
   }
   const bool is_v6 = place.host.find(':') != std::string::npos;
   return fmt::format("{}://{}{}{}:{}/{}", place.kind == Place::Kind::kTls ? "rediss" : "redis", is_v6 ? "[" : "",

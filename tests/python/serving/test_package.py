@@ -65,6 +65,7 @@ def test_another_source_is_another_build(tmp_path):
     build_id(BUILD_ID="chosen")
     assert header.stat().st_mtime_ns == written   # nothing is compiled anew
     listed = (BUILD / "proto" / "sources.txt").read_text().split()
-    for product in ("compiler/compile.cpp", "compiler/ops/ops.def", "client/native/observe/observer.cpp", "client/python/ingot/site/engine.py", "kernels/abi.h", "proto/record.fbs"):
+    for product in ("compiler/compile.cpp", "compiler/ops/ops.def", "client/native/observe/observer.cpp", "client/python/ingot/site/engine.py", "kernels/abi.h",
+                    "proto/record.fbs"):
         assert product in listed
     assert not [path for path in listed if path.startswith(("tests/", "docs/")) or "_test." in path]
