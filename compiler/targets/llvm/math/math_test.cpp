@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Error bounds of the inlined functions (docs/numerics.md), against the C library in the next
-// wider type, on random arguments of every magnitude and on the edges.
+// wider type and against SLEEF, on random arguments of every magnitude and on the edges.
+#include <sleef.h>
+
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -175,6 +178,51 @@ class InlinedMath : public ::testing::TestWithParam<Function> {};
 TEST_P(InlinedMath, StaysWithinItsBoundInF32) { CheckFunction<float>(GetParam(), DType::kF32, GetParam().ulp_f32); }
 TEST_P(InlinedMath, StaysWithinItsBoundInF64) { CheckFunction<double>(GetParam(), DType::kF64, GetParam().ulp_f64); }
 
+/// By SLEEF, which shares nothing with the C library: at most one unit of the last place off.
+struct OfSleef {
+  ScalarOp op;
+  double (*function)(double, double);
+};
+
+const OfSleef kOfSleef[] = {
+    {ScalarOp::kExp, [](double x, double) { return Sleef_exp_u10(x); }},
+    {ScalarOp::kExpm1, [](double x, double) { return Sleef_expm1_u10(x); }},
+    {ScalarOp::kLog, [](double x, double) { return Sleef_log_u10(x); }},
+    {ScalarOp::kLog1p, [](double x, double) { return Sleef_log1p_u10(x); }},
+    {ScalarOp::kLog2, [](double x, double) { return Sleef_log2_u10(x); }},
+    {ScalarOp::kSin, [](double x, double) { return Sleef_sin_u10(x); }},
+    {ScalarOp::kCos, [](double x, double) { return Sleef_cos_u10(x); }},
+    {ScalarOp::kTanh, [](double x, double) { return Sleef_tanh_u10(x); }},
+    {ScalarOp::kErf, [](double x, double) { return Sleef_erf_u10(x); }},
+    {ScalarOp::kPow, [](double x, double y) { return Sleef_pow_u10(x, y); }},
+    {ScalarOp::kAtan2, [](double x, double y) { return Sleef_atan2_u10(x, y); }},
+};
+
+class AgainstSleef : public ::testing::TestWithParam<OfSleef> {};
+
+TEST_P(AgainstSleef, F64AgreesWithinBothBounds) {
+  // Its logarithm of 1 + x and its powers give infinity where arguments or results come near the largest numbers.
+  constexpr double kDomain = 1e307;
+  const Function& f = *std::ranges::find(kFunctions, GetParam().op, &Function::op);
+  std::mt19937_64 random(20261130);
+  std::vector<double> a = Arguments<double>(f, random, false), b = Arguments<double>(f, random, true);
+  std::vector<double> out(a.size());
+  const TestKernel kernel(MathKernel(f, DType::kF64, static_cast<int64_t>(a.size())));
+  for (const CompiledKernel& compiled : kernel.compiled()) {
+    ASSERT_EQ(compiled.Run({a.data(), b.data(), out.data()}, {}, 0, 1), 0);
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (std::isfinite(a[i]) && (std::abs(a[i]) > kDomain || std::abs(out[i]) > kDomain)) continue;
+      const double other = GetParam().function(a[i], b[i]);
+      ASSERT_LE(UlpError(out[i], Wide(other)), f.ulp_f64 + 1)
+          << compiled.level() << ": " << f.name << "(" << a[i] << ", " << b[i] << ") = " << out[i] << ", by SLEEF "
+          << other;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Functions, AgainstSleef, ::testing::ValuesIn(kOfSleef), [](const auto& info) {
+  return std::string(std::ranges::find(kFunctions, info.param.op, &Function::op)->name);
+});
 INSTANTIATE_TEST_SUITE_P(Functions, InlinedMath, ::testing::ValuesIn(kFunctions),
                          [](const auto& info) { return std::string(info.param.name); });
 
