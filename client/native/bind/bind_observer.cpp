@@ -51,13 +51,8 @@ void Tell(Observer& o, const py::function& hook, const Arguments&... arguments) 
   }
 }
 
-}  // namespace
-
-void BindObserver(py::module_& m) {
-  RememberOperatorTypes();
-  py::class_<Observer>(m, "Observer", "Sees every instruction of one call on this thread.")
-      .def(py::init<std::string>(), py::arg("own"))
-      .def("add_root",
+void BindObservedRun(py::class_<Observer>& type) {
+  type.def("add_root",
            [](Observer& o, py::handle object, std::string path) {
              // Which object is passed may change from call to call.
              const bool is_passed = path.starts_with("object:");
@@ -72,7 +67,24 @@ void BindObserver(py::module_& m) {
            })
       .def("stop", &Observer::Stop)
       .def("refuse", &Observer::Refuse)
-      .def(
+      .def_property_readonly("touched",
+                             [](const Observer& o) {
+                               PyObject* const found = o.touched() == nullptr ? Py_None : o.touched();
+                               return py::reinterpret_borrow<py::object>(found);
+                             })
+      .def_property_readonly("refused",
+                             [](const Observer& o) -> py::object {
+                               if (o.refused()) return py::make_tuple(o.refused()->name, o.refused()->detail);
+                               if (const std::string problem = o.log().ProblemOfAll(); !problem.empty())
+                                 return py::make_tuple(o.log().problem_kind(), problem);
+                               return py::none();
+                             })
+      .def_property_readonly("instructions", &Observer::instruction_count);
+}
+
+/// Whom the run tells of what happens in it, and whose code is no part of it.
+void BindObserverHooks(py::class_<Observer>& type) {
+  type.def(
           "set_hooks",
           [](Observer& o, const py::function& refuse, const py::function& escape, const py::function& list,
              const py::function& alias) {
@@ -95,36 +107,11 @@ void BindObserver(py::module_& m) {
             for (const py::object& code : codes) held.push_back(PythonRef::Borrow(code.ptr()));
             o.set_interrupts(std::move(held));
           },
-          py::arg("codes"), "Code objects of what handles signals: a call in which one runs is not recorded.")
-      .def_property_readonly("touched",
-                             [](const Observer& o) {
-                               PyObject* const found = o.touched() == nullptr ? Py_None : o.touched();
-                               return py::reinterpret_borrow<py::object>(found);
-                             })
-      .def_property_readonly("refused",
-                             [](const Observer& o) -> py::object {
-                               if (o.refused()) return py::make_tuple(o.refused()->name, o.refused()->detail);
-                               if (const std::string problem = o.log().ProblemOfAll(); !problem.empty())
-                                 return py::make_tuple(o.log().problem_kind(), problem);
-                               return py::none();
-                             })
-      .def_property_readonly("instructions", &Observer::instruction_count)
-      .def("path_of", &PathOf, "The path of an object from before, or None.")
-      .def(
-          "set_fetched",
-          [](Observer& o, const std::vector<py::object>& tensors, const std::vector<py::object>& given_on,
-             const std::unordered_set<std::string>& moving) {
-            const auto pointers = [](const std::vector<py::object>& objects) {
-              std::vector<PyObject*> found;
-              for (const py::object& object : objects) found.push_back(object.ptr());
-              return found;
-            };
-            o.log().SetFetched(pointers(tensors), pointers(given_on), moving);
-          },
-          "Tensors that every call finds where the run did, whichever they are then; what the run gives on as itself; "
-          "the "
-          "places that move.")
-      .def(
+          py::arg("codes"), "Code objects of what handles signals: a call in which one runs is not recorded.");
+}
+
+void BindObservedSizes(py::class_<Observer>& type) {
+  type.def(
           "number_tensor",
           [](Observer& o, py::handle value) -> py::object {
             PyObject* tensor = o.numbers().TensorOf(value.ptr());
@@ -141,11 +128,33 @@ void BindObserver(py::module_& m) {
             const auto term = o.sizes().OfTensor(SizeTerms::Op::Size, tensor.ptr(), dim, size);
             o.sizes().Fix(term, "what the caller has declared");
           },
-          py::arg("tensor"), py::arg("dim"), py::arg("size"), "Before the run: every call of it has this size there.")
+          py::arg("tensor"), py::arg("dim"), py::arg("size"), "Before the run: every call of it has this size there.");
+}
+
+/// What the run has read and written.
+void BindObservedLog(py::class_<Observer>& type) {
+  type.def("path_of", &PathOf, "The path of an object from before, or None.")
+      .def(
+          "set_fetched",
+          [](Observer& o, const std::vector<py::object>& tensors, const std::vector<py::object>& given_on,
+             const std::unordered_set<std::string>& moving) {
+            const auto pointers = [](const std::vector<py::object>& objects) {
+              std::vector<PyObject*> found;
+              for (const py::object& object : objects) found.push_back(object.ptr());
+              return found;
+            };
+            o.log().SetFetched(pointers(tensors), pointers(given_on), moving);
+          },
+          "Tensors that every call finds where the run did, whichever they are then; what the run gives on as itself; "
+          "the "
+          "places that move.")
       .def("is_argument", [](const Observer& o, py::handle value) { return o.log().IsArgument(value.ptr()); })
       .def("writes", &Writes)
-      .def("note_orders", &Observer::InheritedOrders, "A set that the run has made is a part of what it gives out.")
-      .def(
+      .def("note_orders", &Observer::InheritedOrders, "A set that the run has made is a part of what it gives out.");
+}
+
+void BindObservedRecord(py::class_<Observer>& type) {
+  type.def(
           "settle", [](Observer& o) { return o.log().Settle(); },
           "After the run: false when a place does not hold any more what was read there.")
       .def(
@@ -174,11 +183,28 @@ void BindObserver(py::module_& m) {
           "identity_fault",
           [](const Observer& o, const DependencyRecord& record) { return FindIdentityFault(o.log(), record); },
           py::arg("record"), "What it leaves unsaid of which places led to one object, in words; or None.");
+}
+
+void BindNativeTables(py::module_& m) {
   m.def("mark_pure", [](py::handle callable) { EffectTable::Shared().MarkPure(callable.ptr()); });
   m.def("effect_of_name", [](const std::string& name) { return static_cast<int>(EffectOfName(name)); });
   m.def(
       "instr_kind_of", [](int opcode) { return static_cast<int>(InstrKindOf(opcode)); },
       "What the table of this version of Python says of an opcode; 0: nothing.");
+}
+
+}  // namespace
+
+void BindObserver(py::module_& m) {
+  RememberOperatorTypes();
+  py::class_<Observer> type(m, "Observer", "Sees every instruction of one call on this thread.");
+  type.def(py::init<std::string>(), py::arg("own"));
+  BindObservedRun(type);
+  BindObserverHooks(type);
+  BindObservedSizes(type);
+  BindObservedLog(type);
+  BindObservedRecord(type);
+  BindNativeTables(m);
 }
 
 }  // namespace ingot::client

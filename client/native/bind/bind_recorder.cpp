@@ -120,11 +120,7 @@ void BindKeptMemory(py::module_& m) {
       "Changes with what is in the tensors' memory, as far as versions and a few places tell.");
 }
 
-}  // namespace
-
-void BindRecorder(py::module_& m) {
-  Recorder::Prepare();
-  BindKeptMemory(m);
+void BindOperators(py::module_& m) {
   m.def("register_kernel", [](const std::string& op, const std::string& library, const std::string& symbol) {
     Unwrap(RegisterUserKernel(op, library, symbol));
   });
@@ -132,12 +128,10 @@ void BindRecorder(py::module_& m) {
       "is_foreign_operator",
       [](std::string_view op) { return proto::OperatorSpaceOf(op) == proto::OperatorSpace::kForeign; },
       "Whether an operator comes from outside PyTorch.");
-  py::class_<Recorder>(m, "Recorder", "Notes the operators of one call on this thread.")
-      .def(py::init<std::optional<int64_t>>(), py::arg("deferred_above") = py::none())
-      .def("declare_input", &Recorder::DeclareInput, py::arg("tensor"), py::arg("name"))
-      .def("declare_group", &Recorder::DeclareGroup, py::arg("name"), py::arg("identity"))
-      .def_property_readonly("groups", &Recorder::Groups)
-      .def("survey",
+}
+
+void BindRecordedRun(py::class_<Recorder>& type) {
+  type.def("survey",
            [](Recorder& recorder, py::function on_value) {
              recorder.Survey([on_value = std::move(on_value)] {
                const py::gil_scoped_acquire held;
@@ -162,6 +156,16 @@ void BindRecorder(py::module_& m) {
                                if (!refusal) return py::none();
                                return py::make_tuple(refusal->name, refusal->detail);
                              })
+      .def_property_readonly("step_count", &Recorder::step_count)
+      .def_property_readonly("makes_uninitialized", &Recorder::MakesUninitialized,
+                             "Whether an operator gave memory as it was.");
+}
+
+/// What the tensors of a recording are.
+void BindRecordedTensors(py::class_<Recorder>& type) {
+  type.def("declare_input", &Recorder::DeclareInput, py::arg("tensor"), py::arg("name"))
+      .def("declare_group", &Recorder::DeclareGroup, py::arg("name"), py::arg("identity"))
+      .def_property_readonly("groups", &Recorder::Groups)
       .def("foreigns", &ListForeigns, "(value, tensor, written) in order of first use.")
       .def("note_alias", &Recorder::NoteAlias, py::arg("tensor"), py::arg("alias"))
       .def("note_output", &Recorder::NoteOutput, py::arg("tensor"))
@@ -179,16 +183,19 @@ void BindRecorder(py::module_& m) {
               found.append(py::make_tuple(name, is_before_decision));
             return found;
           },
-          "(name, whether a value that is held against later calls' comes behind it) of those that are not PyTorch's.")
-      .def("follow_sizes", &FollowSizes, py::arg("observer"), py::keep_alive<2, 1>(),
+          "(name, whether a value that is held against later calls' comes behind it) of those that are not PyTorch's.");
+}
+
+void BindRecordedSizes(py::class_<Recorder>& type) {
+  type.def("follow_sizes", &FollowSizes, py::arg("observer"), py::keep_alive<2, 1>(),
            "Before the run: its observer follows what Python computes with sizes.")
       .def("note_size", &NoteSize, py::arg("observer"), py::arg("value"),
            "After the run: a tensor whose last size is the integer in every call, or None where it is the same in all.")
       .def("note_sizes", &NoteSizes, py::arg("observer"),
-           "After the run, before finish(): what the observer has followed.")
-      .def_property_readonly("step_count", &Recorder::step_count)
-      .def_property_readonly("makes_uninitialized", &Recorder::MakesUninitialized,
-                             "Whether an operator gave memory as it was.");
+           "After the run, before finish(): what the observer has followed.");
+}
+
+void BindMovingNumbers(py::module_& m) {
   py::class_<MovingNumbers>(m, "MovingNumbers", "Numbers of the program's state that its calls change.")
       .def(py::init<>())
       .def(
@@ -217,6 +224,20 @@ void BindRecorder(py::module_& m) {
   m.def(
       "tensor_of_number", [](py::handle value) { return MovingNumbers::TensorOf(value.ptr()); }, py::arg("value"),
       "What calls make of such a number; None of any other object.");
+}
+
+}  // namespace
+
+void BindRecorder(py::module_& m) {
+  Recorder::Prepare();
+  BindKeptMemory(m);
+  BindOperators(m);
+  py::class_<Recorder> type(m, "Recorder", "Notes the operators of one call on this thread.");
+  type.def(py::init<std::optional<int64_t>>(), py::arg("deferred_above") = py::none());
+  BindRecordedRun(type);
+  BindRecordedTensors(type);
+  BindRecordedSizes(type);
+  BindMovingNumbers(m);
 }
 
 }  // namespace ingot::client

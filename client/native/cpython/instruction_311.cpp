@@ -11,11 +11,12 @@
 #undef Py_BUILD_CORE
 #include <opcode.h>
 
-#include <array>
 #include <utility>
 #include <vector>
 
 #include "client/native/cpython/instruction.h"
+#include "client/native/cpython/opcode_table.h"
+#include "client/native/cpython/operands.h"
 
 /// What a specialised instruction was before (opcode_tables.c).
 extern "C" const unsigned char* ingot_general_opcodes(void);
@@ -25,117 +26,22 @@ namespace {
 
 const unsigned char* const kGeneral = ingot_general_opcodes();
 
-constexpr std::array<InstrKind, 256> MakeTable() {
-  std::array<InstrKind, 256> table{};
-  for (const int op : {CACHE,
-                       POP_TOP,
-                       PUSH_NULL,
-                       NOP,
-                       PUSH_EXC_INFO,
-                       LOAD_ASSERTION_ERROR,
-                       RETURN_GENERATOR,
-                       LIST_TO_TUPLE,
-                       SETUP_ANNOTATIONS,
-                       POP_EXCEPT,
-                       STORE_NAME,
-                       DELETE_NAME,
-                       SWAP,
-                       LOAD_CONST,
-                       COPY,
-                       BUILD_TUPLE,
-                       BUILD_LIST,
-                       BUILD_STRING,
-                       BUILD_SLICE,
-                       BUILD_CONST_KEY_MAP,
-                       JUMP_FORWARD,
-                       JUMP_BACKWARD,
-                       JUMP_BACKWARD_NO_INTERRUPT,
-                       POP_JUMP_FORWARD_IF_NONE,
-                       POP_JUMP_FORWARD_IF_NOT_NONE,
-                       POP_JUMP_BACKWARD_IF_NONE,
-                       POP_JUMP_BACKWARD_IF_NOT_NONE,
-                       RERAISE,
-                       COPY_FREE_VARS,
-                       LOAD_FAST,
-                       STORE_FAST,
-                       DELETE_FAST,
-                       MAKE_CELL,
-                       LOAD_CLOSURE,
-                       LIST_APPEND,
-                       RESUME,
-                       KW_NAMES,
-                       EXTENDED_ARG,
-                       PREP_RERAISE_STAR}) {
-    table[op] = InstrKind::kHarmless;
-  }
-  for (const int op : {GET_AITER, GET_ANEXT, BEFORE_ASYNC_WITH, END_ASYNC_FOR, GET_AWAITABLE, ASYNC_GEN_WRAP,
-                       PRINT_EXPR, IMPORT_STAR}) {
-    table[op] = InstrKind::kUnsupported;
-  }
-  for (const int op : {UNARY_POSITIVE, UNARY_NEGATIVE, UNARY_INVERT}) table[op] = InstrKind::kUnary;
-  for (const int op : {UNARY_NOT, JUMP_IF_FALSE_OR_POP, JUMP_IF_TRUE_OR_POP, POP_JUMP_FORWARD_IF_FALSE,
-                       POP_JUMP_FORWARD_IF_TRUE, POP_JUMP_BACKWARD_IF_FALSE, POP_JUMP_BACKWARD_IF_TRUE}) {
-    table[op] = InstrKind::kTruth;
-  }
-  for (const int op : {UNPACK_SEQUENCE, UNPACK_EX, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE}) {
-    table[op] = InstrKind::kTakeAll;
-  }
-  table[BINARY_SUBSCR] = InstrKind::kSubscript;
-  table[STORE_SUBSCR] = InstrKind::kStoreSubscript;
-  table[DELETE_SUBSCR] = InstrKind::kDeleteSubscript;
-  table[GET_LEN] = InstrKind::kLength;
-  table[MATCH_CLASS] = InstrKind::kMatchClass;
-  table[MATCH_KEYS] = InstrKind::kMatchKeys;
-  table[WITH_EXCEPT_START] = InstrKind::kExit;
-  table[CHECK_EG_MATCH] = InstrKind::kUnsupported;
-  table[CHECK_EXC_MATCH] = InstrKind::kCatch;
-  table[RAISE_VARARGS] = InstrKind::kRaise;
-  table[MATCH_SEQUENCE] = table[MATCH_MAPPING] = InstrKind::kMatchShape;
-  table[BEFORE_WITH] = InstrKind::kEnter;
-  table[GET_ITER] = table[GET_YIELD_FROM_ITER] = InstrKind::kIterate;
-  table[SEND] = table[FOR_ITER] = InstrKind::kNext;
-  table[LOAD_NAME] = table[LOAD_GLOBAL] = InstrKind::kLoadGlobal;
-  table[STORE_GLOBAL] = InstrKind::kStoreGlobal;
-  table[DELETE_GLOBAL] = InstrKind::kDeleteGlobal;
-  table[LOAD_ATTR] = table[LOAD_METHOD] = InstrKind::kLoadAttribute;
-  table[STORE_ATTR] = InstrKind::kStoreAttribute;
-  table[DELETE_ATTR] = InstrKind::kDeleteAttribute;
-  table[COMPARE_OP] = InstrKind::kCompare;
-  table[IS_OP] = InstrKind::kIdentity;
-  table[CONTAINS_OP] = InstrKind::kContains;
-  table[BINARY_OP] = InstrKind::kBinary;
-  table[LOAD_DEREF] = table[LOAD_CLASSDEREF] = InstrKind::kLoadCell;
-  table[STORE_DEREF] = InstrKind::kStoreCell;
-  table[DELETE_DEREF] = InstrKind::kDeleteCell;
-  table[IMPORT_NAME] = InstrKind::kImport;
-  table[LOAD_BUILD_CLASS] = InstrKind::kBuildClass;
-  table[IMPORT_FROM] = InstrKind::kImportFrom;
-  table[FORMAT_VALUE] = InstrKind::kFormat;
-  table[PRECALL] = InstrKind::kUnpackBoundMethod;
-  table[CALL] = InstrKind::kCall;
-  table[CALL_FUNCTION_EX] = InstrKind::kCallExpanded;
-  table[MAKE_FUNCTION] = InstrKind::kMakeFunction;
-  table[RETURN_VALUE] = table[YIELD_VALUE] = InstrKind::kReturnOrYield;
-  table[BUILD_SET] = table[BUILD_MAP] = table[SET_ADD] = table[MAP_ADD] = InstrKind::kHash;
-  return table;
-}
+constexpr OpcodeRow kOwnOpcodes[] = {
+    {InstrKind::kHarmless, {LIST_TO_TUPLE, LOAD_CLOSURE, KW_NAMES, PREP_RERAISE_STAR}},
+    {InstrKind::kHarmless, {POP_JUMP_FORWARD_IF_NONE, POP_JUMP_FORWARD_IF_NOT_NONE}},
+    {InstrKind::kHarmless, {POP_JUMP_BACKWARD_IF_NONE, POP_JUMP_BACKWARD_IF_NOT_NONE}},
+    {InstrKind::kUnsupported, {ASYNC_GEN_WRAP, PRINT_EXPR, IMPORT_STAR}},
+    {InstrKind::kUnary, {UNARY_POSITIVE}},
+    {InstrKind::kTruth, {UNARY_NOT, JUMP_IF_FALSE_OR_POP, JUMP_IF_TRUE_OR_POP}},
+    {InstrKind::kTruth, {POP_JUMP_FORWARD_IF_FALSE, POP_JUMP_FORWARD_IF_TRUE}},
+    {InstrKind::kTruth, {POP_JUMP_BACKWARD_IF_FALSE, POP_JUMP_BACKWARD_IF_TRUE}},
+    {InstrKind::kLoadAttribute, {LOAD_METHOD}},
+    {InstrKind::kLoadCell, {LOAD_CLASSDEREF}},
+    {InstrKind::kFormat, {FORMAT_VALUE}},
+    {InstrKind::kUnpackBoundMethod, {PRECALL}},
+};
 
-constexpr std::array<InstrKind, 256> kTable = MakeTable();
-
-constexpr const char* kInPlace[] = {"__iadd__", "__iand__",     "__ifloordiv__", "__ilshift__", "__imatmul__",
-                                    "__imul__", "__imod__",     "__ior__",       "__ipow__",    "__irshift__",
-                                    "__isub__", "__itruediv__", "__ixor__"};
-constexpr int kFirstInPlace = 13;  // NB_INPLACE_ADD
-
-PyObject* NameAt(PyCodeObject* code, int index) { return PyTuple_GET_ITEM(code->co_names, index); }
-
-PyObject* InPlaceName(int operation) {
-  const int index = operation - kFirstInPlace;
-  if (index < 0 || index >= static_cast<int>(std::size(kInPlace))) return nullptr;
-  static std::array<PyObject*, std::size(kInPlace)> names{};
-  if (names[index] == nullptr) names[index] = PyUnicode_InternFromString(kInPlace[index]);
-  return names[index];
-}
+constexpr OpcodeTable kTable = MakeOpcodeTable(kOwnOpcodes);
 
 }  // namespace
 
@@ -207,87 +113,18 @@ void InstructionTrace::State::DecodeCall(int oparg, PyObject** top, Instruction&
 
 void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op, int oparg, PyObject** top,
                                              Instruction& out) {
-  PyCodeObject* code = frame->f_code;
+  const OperandSource source{frame->f_code, frame->f_locals, frame->localsplus, top, oparg};
   switch (op) {
-    case BINARY_SUBSCR:
-    case DELETE_SUBSCR:
-      out.a = top[-2];
-      out.b = top[-1];
-      break;
-    case STORE_SUBSCR:
-      out.a = top[-2];
-      out.b = top[-1];
-      out.c = top[-3];
-      break;
-    case MATCH_CLASS:
-      out.a = top[-3];
-      out.b = top[-2];
-      out.c = top[-1];
-      break;
-    case MATCH_KEYS:
-      out.a = top[-2];
-      out.b = top[-1];
-      break;
-    case WITH_EXCEPT_START: out.a = top[-4]; break;
-    case SEND: out.a = top[-2]; break;
-    case LOAD_NAME:
-      out.name = NameAt(code, oparg);
-      out.a = frame->f_locals;
-      break;
-    case LOAD_GLOBAL: out.name = NameAt(code, oparg >> 1); break;
-    case STORE_GLOBAL:
-      out.name = NameAt(code, oparg);
-      out.b = top[-1];
-      break;
-    case DELETE_GLOBAL:
-    case IMPORT_NAME: out.name = NameAt(code, oparg); break;
     case LOAD_ATTR:
     case LOAD_METHOD:
-    case DELETE_ATTR:
-    case IMPORT_FROM:
-      out.name = NameAt(code, oparg);
+      out.name = source.name(oparg);
       out.a = top[-1];
       break;
-    case STORE_ATTR:
-      out.name = NameAt(code, oparg);
-      out.a = top[-1];
-      out.b = top[-2];
-      break;
-    case MATCH_SEQUENCE:
-    case MATCH_MAPPING: out.a = top[-1]; break;
-    case RAISE_VARARGS: out.a = oparg > 0 ? top[-oparg] : nullptr; break;
-    case CHECK_EXC_MATCH:
+    case LOAD_CLASSDEREF: out.a = frame->localsplus[oparg]; break;
     case COMPARE_OP:
-    case IS_OP:
       out.a = top[-2];
       out.b = top[-1];
       out.operation = oparg;
-      break;
-    case UNARY_NEGATIVE:
-      out.a = top[-1];
-      out.operation = 1;
-      break;
-    case BUILD_SET: out.SetHashed(top, oparg, 1); break;
-    case BUILD_MAP: out.SetHashed(top, 2 * oparg, 2); break;
-    case SET_ADD: out.SetHashed(top, 1, 1); break;
-    case MAP_ADD: out.SetHashed(top, 2, 2); break;
-    case CONTAINS_OP:
-      out.a = top[-1];
-      out.b = top[-2];
-      break;
-    case BINARY_OP:
-      out.a = top[-2];
-      out.b = top[-1];
-      out.name = InPlaceName(oparg);
-      out.operation = oparg >= kFirstInPlace ? oparg - kFirstInPlace : oparg;
-      if (out.name != nullptr) out.kind = InstrKind::kBinaryInPlace;
-      break;
-    case LOAD_DEREF:
-    case LOAD_CLASSDEREF:
-    case DELETE_DEREF: out.a = frame->localsplus[oparg]; break;
-    case STORE_DEREF:
-      out.a = frame->localsplus[oparg];
-      out.b = top[-1];
       break;
     case FORMAT_VALUE: out.a = (oparg & 4) != 0 ? top[-2] : top[-1]; break;
     case PRECALL:
@@ -300,9 +137,9 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
       out.b = (oparg & 1) != 0 ? top[-2] : top[-1];
       out.a = (oparg & 1) != 0 ? top[-3] : top[-2];
       break;
-    case LOAD_BUILD_CLASS:
-    case MAKE_FUNCTION: break;
-    default: out.a = top[-1]; break;
+    default:
+      if (!DecodeCommonOperands(op, source, out)) out.a = top[-1];
+      break;
   }
 }
 

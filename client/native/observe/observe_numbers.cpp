@@ -158,87 +158,106 @@ size_t Observer::FollowNumberBinary(const Instruction& in) {
 }
 
 size_t Observer::FollowNumberCall(const Instruction& in) {
-  auto** values = const_cast<PyObject**>(in.args);  // They lie on the frame's stack.
-  PyObject* beside = nullptr;
   std::vector<size_t> found;
   size_t plain = 0;
   for (size_t i = 0; i < in.arg_count; ++i) {
-    if (numbers_.Find(values[i]) != nullptr) {
+    if (numbers_.Find(in.args[i]) != nullptr) {
       found.push_back(i);
-    } else if (IsReal(values[i])) {
+    } else if (IsReal(in.args[i])) {
       ++plain;
     }
   }
   if (found.empty() || in.a == nullptr) return 0;
-  PyObject* one = values[found[0]];
+  PyObject* one = in.args[found[0]];
   const bool is_alone = in.arg_count == 1 && in.keyword_names == nullptr;
-  const bool is_int = in.a == reinterpret_cast<PyObject*>(&PyLong_Type);
-  if (is_alone && floats_.Find(one) != nullptr && (is_int || EffectTable::IsNative(in.a))) {
-    const std::string name = is_int ? "int" : EffectTable::NameOf(in.a);
-    static constexpr std::pair<std::string_view, SizeFloats::Rounding> kRoundings[] = {
-        {"int", SizeFloats::Rounding::kTowardZero},
-        {"math.trunc", SizeFloats::Rounding::kTowardZero},
-        {"math.floor", SizeFloats::Rounding::kFloor},
-        {"math.ceil", SizeFloats::Rounding::kCeil}};
-    const auto is_name = [&name](const auto& rounding) { return rounding.first == name; };
-    const auto* found_one = std::ranges::find_if(kRoundings, is_name);
-    const auto term =
-        found_one == std::end(kRoundings) ? std::nullopt : floats_.Rounded(found_one->second, one, Where());
-    if (term) {
-      Propagate(one);
-      return AddPending({.kind = PendingResult::kTerm, .term = *term});
-    }
+  if (is_alone) {
+    if (const size_t pending = FollowRounding(in.a, one); pending != 0) return pending;
   }
-  if (PyType_Check(in.a)) {
-    if (in.a == reinterpret_cast<PyObject*>(&PyFloat_Type) && is_alone) {
-      if (PyLong_CheckExact(one)) return AwaitNumber(NumberOp::ToFloat, one, nullptr);
-      Propagate(one);  // The same object.
-    }
-    if (in.a == reinterpret_cast<PyObject*>(&PyLong_Type) && is_alone && PyLong_CheckExact(one)) Propagate(one);
-    return 0;
-  }
+  if (PyType_Check(in.a)) return is_alone ? FollowConversion(in.a, one) : 0;
   if (!EffectTable::IsNative(in.a)) return 0;
-  const std::string name = EffectTable::NameOf(in.a);
-  const std::string_view last = EffectTable::ShortNameOf(in.a);
   const Effect effect = EffectTable::Shared().EffectOf(in.a);
-  if (effect == Effect::kPure && is_alone && name == "abs") return AwaitNumber(NumberOp::Absolute, one, nullptr);
-  if (effect == Effect::kPure && is_alone && name == "math.sqrt")
-    return AwaitNumber(NumberOp::SquareRoot, one, nullptr);
+  if (effect == Effect::kPure) return is_alone ? FollowFunction(in.a, one) : FollowExtremeNumber(in);
+  // A mixture of numbers and tensors has no operator of its own.
+  if (effect == Effect::kOperator && plain == 0 && found.size() == 1) StandInCall(in, found[0]);
+  return 0;
+}
+
+/// A float of sizes that becomes an integer.
+size_t Observer::FollowRounding(PyObject* callable, PyObject* number) {
+  const bool is_int = callable == reinterpret_cast<PyObject*>(&PyLong_Type);
+  if (floats_.Find(number) == nullptr || (!is_int && !EffectTable::IsNative(callable))) return 0;
+  const std::string name = is_int ? "int" : EffectTable::NameOf(callable);
+  static constexpr std::pair<std::string_view, SizeFloats::Rounding> kRoundings[] = {
+      {"int", SizeFloats::Rounding::kTowardZero},
+      {"math.trunc", SizeFloats::Rounding::kTowardZero},
+      {"math.floor", SizeFloats::Rounding::kFloor},
+      {"math.ceil", SizeFloats::Rounding::kCeil}};
+  const auto is_name = [&name](const auto& rounding) { return rounding.first == name; };
+  const auto* found = std::ranges::find_if(kRoundings, is_name);
+  const auto term = found == std::end(kRoundings) ? std::nullopt : floats_.Rounded(found->second, number, Where());
+  if (!term) return 0;
+  Propagate(number);
+  return AddPending({.kind = PendingResult::kTerm, .term = *term});
+}
+
+/// `float(number)`, `int(number)`.
+size_t Observer::FollowConversion(PyObject* type, PyObject* number) {
+  if (type == reinterpret_cast<PyObject*>(&PyFloat_Type)) {
+    if (PyLong_CheckExact(number)) return AwaitNumber(NumberOp::ToFloat, number, nullptr);
+    Propagate(number);  // The same object.
+  }
+  if (type == reinterpret_cast<PyObject*>(&PyLong_Type) && PyLong_CheckExact(number)) Propagate(number);
+  return 0;
+}
+
+/// A function of one number: what it gives is computed with tensors as well, or answers a question.
+size_t Observer::FollowFunction(PyObject* callable, PyObject* number) {
+  const std::string name = EffectTable::NameOf(callable);
+  if (name == "abs") return AwaitNumber(NumberOp::Absolute, number, nullptr);
+  if (name == "math.sqrt") return AwaitNumber(NumberOp::SquareRoot, number, nullptr);
   static constexpr std::pair<std::string_view, TensorNumbers::Kind> kAsked[] = {
       {"math.isnan", TensorNumbers::Kind::NotANumber},
       {"math.isinf", TensorNumbers::Kind::Infinite},
       {"math.isfinite", TensorNumbers::Kind::Finite}};
   for (const auto& [asked, kind] : kAsked) {
-    if (effect != Effect::kPure || !is_alone || name != asked) continue;
-    numbers_.CompareWith(kind, one);
-    Propagate(one);
-    return 0;
+    if (name != asked) continue;
+    numbers_.CompareWith(kind, number);
+    Propagate(number);
   }
-  if (effect == Effect::kPure && in.keyword_names == nullptr && in.arg_count > 1 && (name == "min" || name == "max")) {
-    // One of them is the answer, as each comes out against the best before it.
-    PyObject* best = values[0];
-    for (size_t i = 1; i < in.arg_count; ++i) {
-      const PythonRef answer(PyObject_RichCompare(values[i], best, name == "min" ? Py_LT : Py_GT));
-      DropError();
-      const bool is_of_sizes = answer && CompareFloats(name == "min" ? Py_LT : Py_GT, values[i], best);
-      if (!answer || (!is_of_sizes && !numbers_.Compare(name == "min" ? Py_LT : Py_GT, values[i], best))) return 0;
-      if (answer.get() == Py_True) best = values[i];
-    }
-    for (size_t i = 0; i < in.arg_count; ++i) TakePart(values[i], nullptr);
-    return 0;
+  return 0;
+}
+
+/// `min(a, b, ...)`, `max(a, b, ...)`: one of them is the answer, as each comes out against the best before it.
+size_t Observer::FollowExtremeNumber(const Instruction& in) {
+  const std::string name = EffectTable::NameOf(in.a);
+  if (in.keyword_names != nullptr || in.arg_count < 2 || (name != "min" && name != "max")) return 0;
+  const int operation = name == "min" ? Py_LT : Py_GT;
+  PyObject* best = in.args[0];
+  for (size_t i = 1; i < in.arg_count; ++i) {
+    const PythonRef answer(PyObject_RichCompare(in.args[i], best, operation));
+    DropError();
+    const bool is_of_sizes = answer && CompareFloats(operation, in.args[i], best);
+    if (!answer || (!is_of_sizes && !numbers_.Compare(operation, in.args[i], best))) return 0;
+    if (answer.get() == Py_True) best = in.args[i];
   }
-  if (effect != Effect::kOperator || !TakesTensors(last)) return 0;
+  for (size_t i = 0; i < in.arg_count; ++i) TakePart(in.args[i], nullptr);
+  return 0;
+}
+
+/// An operator is given a tensor in the place of the number that comes `at` among its arguments.
+void Observer::StandInCall(const Instruction& in, size_t at) {
+  const std::string_view name = EffectTable::ShortNameOf(in.a);
+  if (!TakesTensors(name)) return;
+  auto** values = const_cast<PyObject**>(in.args);  // They lie on the frame's stack.
   PyObject* self = PyCFunction_Check(in.a) ? PyCFunction_GET_SELF(in.a) : nullptr;
-  if (self != nullptr && IsTensor(self)) beside = self;
+  PyObject* beside = self != nullptr && IsTensor(self) ? self : nullptr;
   for (size_t i = 0; i < in.arg_count; ++i) {
     if (!IsTensor(values[i])) continue;
-    if (beside == nullptr || last == "where") beside = values[i];  // Not the condition.
+    if (beside == nullptr || name == "where") beside = values[i];  // Not the condition.
   }
-  // A mixture of numbers and tensors has no operator of its own.
-  if (beside == nullptr || plain > 0 || found.size() > 1) return 0;
+  if (beside == nullptr) return;
   const size_t keywords = in.keyword_names == nullptr ? 0 : PyTuple_GET_SIZE(in.keyword_names);
-  StandIn(values[found[0]], beside, Refuses(last, found[0] + keywords >= in.arg_count));
-  return 0;
+  StandIn(values[at], beside, Refuses(name, at + keywords >= in.arg_count));
 }
 
 }  // namespace ingot::client

@@ -21,7 +21,52 @@ using Relation = SizeTerms::Relation;
 
 bool IsSize(PyObject* value) { return std::string_view(Py_TYPE(value)->tp_name) == "torch.Size"; }
 
+std::vector<PyObject*> PartsOf(PyObject* key) {
+  if (!PyTuple_Check(key)) return {key};
+  std::vector<PyObject*> parts;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) parts.push_back(PyTuple_GET_ITEM(key, i));
+  return parts;
+}
+
+/// Whether a part of a key is a tensor of positions, which takes one dim; masks take as many as they have.
+bool IsPositions(PyObject* part) {
+  if (!IsTensor(part)) return false;
+  const PythonRef type(PyObject_GetAttrString(part, "dtype"));
+  const PythonRef text(type ? PyObject_Str(type.get()) : nullptr);
+  DropError();
+  return text && ViewOf(text.get()) != "torch.bool" && ViewOf(text.get()) != "torch.uint8";
+}
+
+/// How many dims the parts of a key take; nothing where one does not say so.
+std::optional<int64_t> DimsTaken(const std::vector<PyObject*>& parts) {
+  int64_t taken = 0;
+  for (PyObject* part : parts) {
+    if (part == Py_None || part == Py_Ellipsis) continue;
+    // Lists become tensors.
+    if (!PySlice_Check(part) && !PyLong_CheckExact(part) && !IsPositions(part)) return std::nullopt;
+    ++taken;
+  }
+  return taken;
+}
+
 }  // namespace
+
+/// The operators that took a part of a tensor, one after the other, by the integers they were given.
+struct Observer::PartSteps {
+  const IntLog& log;
+  size_t at;  ///< the first integer of the next operator
+
+  /// The integers of the next operator; null where it is another, or was given fewer.
+  const IntLog::Entry* Next(std::string_view op, size_t count) const {
+    if (at + count > log.ints.size()) return nullptr;
+    const IntLog::Entry* first = &log.ints[at];
+    if (first->step >= log.steps.size() || *log.steps[first->step] != op) return nullptr;
+    for (size_t i = 0; i < count; ++i) {
+      if (first[i].step != first->step) return nullptr;
+    }
+    return first;
+  }
+};
 
 /// Gives what takes the result's place, a new reference, or null.
 PyObject* Observer::FollowResult(size_t number, PyObject* result) {
@@ -171,95 +216,75 @@ void Observer::ExplainInts(const PendingResult& pending) {
   }
 }
 
-/// `tensor[key]`: one operator for each part of the key, none for a slice that takes all.
+/// `tensor[key]`; what cannot be told for sure is fixed.
 void Observer::ExplainPart(const PendingResult& pending) {
   PyObject* tensor = pending.tensors[0].get();
   PyObject* key = pending.tensors[1].get();
-  const auto give_up = [&] {
-    SpecializeOnContent(key);
-    FixTensor(tensor);
-  };
-  if (int_log_ == nullptr) return give_up();
-  std::vector<PyObject*> parts;
-  if (PyTuple_Check(key)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) parts.push_back(PyTuple_GET_ITEM(key, i));
-  } else {
-    parts.push_back(key);
-  }
+  if (int_log_ != nullptr && ExplainKey(tensor, key, {*int_log_, pending.ints_before})) return;
+  SpecializeOnContent(key);
+  FixTensor(tensor);
+}
+
+/// One operator for each part of the key, none for a slice that takes all. False where that is not what ran.
+bool Observer::ExplainKey(PyObject* tensor, PyObject* key, PartSteps steps) {
+  const std::vector<PyObject*> parts = PartsOf(key);
   const PythonRef rank_object(PyObject_CallMethod(tensor, "dim", nullptr));
   DropError();
   const int64_t rank = rank_object ? IntOf(rank_object.get()).value_or(-1) : -1;
-  int64_t taken = 0;
-  for (PyObject* part : parts) {
-    if (part == Py_None || part == Py_Ellipsis) continue;
-    // Masks take as many dims as they have; lists become tensors.
-    const bool is_known = PySlice_Check(part) || PyLong_CheckExact(part);
-    if (IsTensor(part)) {
-      const PythonRef type(PyObject_GetAttrString(part, "dtype"));
-      const PythonRef text(type ? PyObject_Str(type.get()) : nullptr);
-      DropError();
-      if (!text || ViewOf(text.get()) == "torch.bool" || ViewOf(text.get()) == "torch.uint8") return give_up();
-    } else if (!is_known) {
-      return give_up();
-    }
-    ++taken;
-  }
-  if (taken > rank) return give_up();
-  size_t at = pending.ints_before;
-  const auto take = [&](std::string_view op, size_t count) -> const IntLog::Entry* {
-    if (at + count > int_log_->ints.size()) return nullptr;
-    const IntLog::Entry* first = &int_log_->ints[at];
-    if (first->step >= int_log_->steps.size() || *int_log_->steps[first->step] != op) return nullptr;
-    for (size_t i = 0; i < count; ++i) {
-      if (first[i].step != first->step) return nullptr;
-    }
-    return first;
-  };
+  const std::optional<int64_t> taken = DimsTaken(parts);
+  if (!taken || *taken > rank) return false;
   int64_t dim = 0;
   for (PyObject* part : parts) {
     if (part == Py_Ellipsis) {
-      dim += rank - taken;
+      dim += rank - *taken;
       continue;
     }
     if (part == Py_None) {
-      if (take("aten::unsqueeze", 1) != nullptr) ++at;
+      if (steps.Next("aten::unsqueeze", 1) != nullptr) ++steps.at;
       continue;
     }
-    if (PyLong_CheckExact(part)) {
-      const IntLog::Entry* entry = take("aten::select.int", 2);
-      const auto term = sizes_.Find(part);
-      if (term && (entry == nullptr || entry[1].value != sizes_.ValueOf(*term))) return give_up();
-      if (term) sizes_.Explain(entry[1], *term);
-      if (entry != nullptr) at += 2;
-    } else if (PySlice_Check(part)) {
-      const auto* slice = reinterpret_cast<PySliceObject*>(part);
-      const auto bound = [](PyObject* object, int64_t otherwise) {
-        return object == Py_None ? std::optional(otherwise) : IntOf(object);
-      };
-      const auto start = bound(slice->start, 0), stop = bound(slice->stop, INT64_MAX), step = bound(slice->step, 1);
-      if (!start || !stop || !step) return give_up();
-      const IntLog::Entry* entry = take("aten::slice.Tensor", 4);
-      const bool is_it =
-          entry != nullptr && entry[1].value == *start && entry[2].value == *stop && entry[3].value == *step;
-      if (is_it) {
-        if (const auto term = sizes_.Find(slice->start)) sizes_.Explain(entry[1], *term);
-        if (const auto term = sizes_.Find(slice->stop)) sizes_.Explain(entry[2], *term);
-        if (const auto term = sizes_.Find(slice->step)) sizes_.Explain(entry[3], *term);
-        at += 4;
-      } else {
-        // It takes all of the dim.
-        SpecializeOn(slice->start);
-        SpecializeOn(slice->step);
-        const auto term = slice->stop == Py_None ? std::nullopt : TermOf(slice->stop);
-        const PythonRef size(PyObject_CallMethod(tensor, "size", "L", static_cast<long long>(dim)));
-        DropError();
-        const auto all = size ? IntOf(size.get()) : std::nullopt;
-        if (*start != 0 || *step != 1 || !all || (*stop != *all && *stop != INT64_MAX)) return give_up();
-        if (term) sizes_.Guard(Relation::Equal, *term, sizes_.OfTensor(Op::Size, tensor, dim, *all), Where());
-      }
-    }
+    if (PyLong_CheckExact(part) && !ExplainIndex(part, steps)) return false;
+    if (PySlice_Check(part) && !ExplainSlice(tensor, dim, part, steps)) return false;
     ++dim;
   }
+  return true;
+}
+
+bool Observer::ExplainIndex(PyObject* index, PartSteps& steps) {
+  const IntLog::Entry* entry = steps.Next("aten::select.int", 2);
+  const auto term = sizes_.Find(index);
+  if (term && (entry == nullptr || entry[1].value != sizes_.ValueOf(*term))) return false;
+  if (term) sizes_.Explain(entry[1], *term);
+  if (entry != nullptr) steps.at += 2;
+  return true;
+}
+
+bool Observer::ExplainSlice(PyObject* tensor, int64_t dim, PyObject* part, PartSteps& steps) {
+  const auto* slice = reinterpret_cast<PySliceObject*>(part);
+  const auto bound = [](PyObject* object, int64_t otherwise) {
+    return object == Py_None ? std::optional(otherwise) : IntOf(object);
+  };
+  const auto start = bound(slice->start, 0), stop = bound(slice->stop, INT64_MAX), step = bound(slice->step, 1);
+  if (!start || !stop || !step) return false;
+  const IntLog::Entry* entry = steps.Next("aten::slice.Tensor", 4);
+  const bool is_it = entry != nullptr && entry[1].value == *start && entry[2].value == *stop && entry[3].value == *step;
+  if (is_it) {
+    if (const auto term = sizes_.Find(slice->start)) sizes_.Explain(entry[1], *term);
+    if (const auto term = sizes_.Find(slice->stop)) sizes_.Explain(entry[2], *term);
+    if (const auto term = sizes_.Find(slice->step)) sizes_.Explain(entry[3], *term);
+    steps.at += 4;
+    return true;
+  }
+  // It takes all of the dim.
+  SpecializeOn(slice->start);
+  SpecializeOn(slice->step);
+  const auto term = slice->stop == Py_None ? std::nullopt : TermOf(slice->stop);
+  const PythonRef size(PyObject_CallMethod(tensor, "size", "L", static_cast<long long>(dim)));
+  DropError();
+  const auto all = size ? IntOf(size.get()) : std::nullopt;
+  if (*start != 0 || *step != 1 || !all || (*stop != *all && *stop != INT64_MAX)) return false;
+  if (term) sizes_.Guard(Relation::Equal, *term, sizes_.OfTensor(Op::Size, tensor, dim, *all), Where());
+  return true;
 }
 
 /// What nobody came back to: the instruction raised, or the run ended in it.

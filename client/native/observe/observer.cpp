@@ -2,14 +2,11 @@
 #include "client/native/observe/observer.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 
 #include "client/native/cpython/compiled.h"
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/origin.h"
-#include "client/native/effects/effect_table.h"
-#include "client/native/effects/escapes.h"
 #include "client/native/places/containers.h"
 #include "client/native/places/dataclass_fields.h"
 #include "client/native/places/field_content.h"
@@ -188,31 +185,6 @@ void Observer::Escape(PyObject* tensor, std::string_view name, std::string_view 
   hooks_.escape({std::string(name), WithLine("Tensor." + std::string(method))});
 }
 
-namespace {
-
-/// What `%` puts words into.
-bool IsText(PyObject* value) { return PyUnicode_Check(value) || PyBytes_Check(value) || PyByteArray_Check(value); }
-
-bool IsSequence(PyObject* value) {
-  return PyList_Check(value) || PyTuple_Check(value) || PyUnicode_Check(value) || PyBytes_Check(value);
-}
-
-}  // namespace
-
-/// Native code gets what Python code gives back.
-void Observer::Give(PyObject* value, ResultUse use) {
-  const auto term = sizes_.lost() ? std::nullopt : sizes_.Find(value);
-  if (term && use == ResultUse::kLength) {
-    given_length_ = term;
-  } else if (term && use == ResultUse::kTruth) {
-    using Relation = SizeTerms::Relation;
-    const Relation relation = sizes_.ValueOf(*term) != 0 ? Relation::NotEqual : Relation::Equal;
-    sizes_.Guard(relation, *term, sizes_.Number(0), Where());
-  } else {
-    Deep(value);
-  }
-}
-
 int Observer::See(const Instruction& in) {
   aliased_ = PythonRef();
   result_use_ = ResultUse::kNo;
@@ -224,168 +196,6 @@ int Observer::See(const Instruction& in) {
   // What the instruction lets go must go.
   if (refused_) log_.Release();
   return (aliased_ ? static_cast<int>(kAliased) : tag) | static_cast<int>(pending << kTagBits);
-}
-
-int Observer::Observe(const Instruction& in) {
-  if (trace_.count() > instructions_max_) {
-    Refuse("instructions", "more than " + std::to_string(instructions_max_) + " instructions");
-    return kNone;
-  }
-  log_.set_line({in.code, in.position});
-  frame_globals_ = in.globals;
-  frame_builtins_ = in.builtins;
-  frame_function_ = in.function;
-  switch (in.kind) {
-    case InstrKind::kHarmless: break;
-    case InstrKind::kLoadAttribute: LoadAttribute(in.a, in.name); break;
-    case InstrKind::kStoreAttribute: StoreAttribute(in.a, in.name, in.b); break;
-    case InstrKind::kDeleteAttribute: StoreAttribute(in.a, in.name, nullptr); break;
-    case InstrKind::kLoadGlobal: LoadGlobal(in); break;
-    case InstrKind::kStoreGlobal:
-    case InstrKind::kDeleteGlobal: StoreGlobal(in); break;
-    case InstrKind::kLoadCell: LoadCell(in.a); break;
-    case InstrKind::kStoreCell:
-    case InstrKind::kDeleteCell: StoreCell(in.a, in.b); break;
-    case InstrKind::kSubscript:
-    case InstrKind::kStoreSubscript:
-    case InstrKind::kDeleteSubscript:
-      // `__index__` and `__hash__` of what is looked for.
-      if (HoldsObjects(in.b)) result_use_ = ResultUse::kContent;
-      in.kind == InstrKind::kSubscript
-          ? Subscript(in.a, in.b)
-          : StoreSubscript(in.a, in.b, in.kind == InstrKind::kStoreSubscript ? in.c : nullptr);
-      break;
-    case InstrKind::kContains:
-      result_use_ = ResultUse::kContent;
-      Contains(in.a, in.b);
-      break;
-    case InstrKind::kCompare:
-      result_use_ = ResultUse::kContent;
-      is_unordered_ = true;
-      DeepCompared(in.a);
-      DeepCompared(in.b);
-      is_unordered_ = false;
-      if (IsComparedByAddress(in.a) && IsComparedByAddress(in.b)) Identity(in.a, in.b);
-      break;
-    case InstrKind::kIdentity: Identity(in.a, in.b); break;
-    case InstrKind::kBinary:
-      if (IsSequence(in.a) != IsSequence(in.b)) result_use_ = ResultUse::kContent;  // `[0] * o` asks for an index.
-      Combined(in.a, in.b);
-      Combined(in.b, in.a);
-      if (IsText(in.a)) Text(in.b);
-      break;
-    case InstrKind::kBinaryInPlace: ChangeInPlace(in.a, in.name, in.b); break;
-    case InstrKind::kUnary: Operand(in.a); break;
-    case InstrKind::kTruth:
-      result_use_ = ResultUse::kTruth;
-      Truth(in.a);
-      break;
-    case InstrKind::kLength:
-      result_use_ = ResultUse::kContent;
-      Length(in.a);
-      break;
-    case InstrKind::kIterate: Iterate(in.a); break;
-    case InstrKind::kTakeAll:
-      result_use_ = ResultUse::kContent;
-      Iterate(in.a);
-      Keys(in.a);
-      break;
-    case InstrKind::kNext:
-      // A generator's values go to Python code; `filter` and `groupby` look at what they are given.
-      result_use_ = PyGen_Check(in.a) ? ResultUse::kNo : ResultUse::kContent;
-      Next(in.a);
-      break;
-    case InstrKind::kReturnOrYield: Give(in.a, static_cast<ResultUse>(in.operation)); break;
-    case InstrKind::kHash:
-      result_use_ = ResultUse::kContent;
-      Display(in);
-      break;
-    case InstrKind::kFormat:
-      result_use_ = ResultUse::kContent;
-      Text(in.a);
-      break;
-    case InstrKind::kEnter: {
-      LookUpSpecial(in.a, "__enter__");
-      LookUpSpecial(in.a, "__exit__");
-      break;
-    }
-    case InstrKind::kExit:
-      result_use_ = ResultUse::kContent;
-      break;  // Its code was looked up where the context was entered.
-    case InstrKind::kRaise:
-      if (in.a != nullptr) Operand(in.a);
-      // What the caller was handling when it called, no other call would find.
-      if (in.a == nullptr && PythonRef(PyErr_GetHandledException()).get() == handled_before_.get())
-        Refuse("exception", "`raise` of what the caller handles");
-      if (in.a != nullptr && PyType_Check(in.a) && !IsImmutable(reinterpret_cast<PyTypeObject*>(in.a)))
-        LookUpConstruction(reinterpret_cast<PyTypeObject*>(in.a));
-      break;
-    case InstrKind::kCatch:
-      ClassOf(PyType_Check(in.a) ? in.a : reinterpret_cast<PyObject*>(Py_TYPE(in.a)));
-      NoteType(in.a);
-      if (PyTuple_Check(in.b)) Deep(in.b);
-      break;
-    case InstrKind::kMatchShape: NoteShape(in.a); break;
-    case InstrKind::kMatchKeys: MatchKeys(in.a, in.b); break;
-    case InstrKind::kMatchClass: {
-      static PyObject* const match_args = PyUnicode_InternFromString("__match_args__");
-      LoadAttribute(in.b, match_args);
-      PyObject* positional =
-          PyType_Check(in.b) ? LookUpInClass(reinterpret_cast<PyTypeObject*>(in.b), match_args) : nullptr;
-      if (positional != nullptr) Deep(positional);
-      for (Py_ssize_t i = 0; positional != nullptr && PyTuple_Check(positional) && i < PyTuple_GET_SIZE(positional);
-           ++i) {
-        LoadAttribute(in.a, PyTuple_GET_ITEM(positional, i));
-      }
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(in.c); ++i) LoadAttribute(in.a, PyTuple_GET_ITEM(in.c, i));
-      Deep(in.a);
-      ClassOf(in.a);
-      break;
-    }
-    case InstrKind::kImport: Import(in.name); return kImported;
-    case InstrKind::kBuildClass: {
-      static PyObject* const build = PyUnicode_InternFromString("__build_class__");
-      LoadBuiltin(build);
-      break;
-    }
-    case InstrKind::kImportFrom: LoadAttribute(in.a, in.name); break;
-    case InstrKind::kUnpackBoundMethod: TakeApart(in.a); break;
-    case InstrKind::kCall: return Call(in.a, {in.args, in.arg_count, in.keyword_names});
-    case InstrKind::kCallExpanded: {
-      std::vector<PyObject*> values;
-      const bool is_list = (PyTuple_Check(in.b) || PyList_Check(in.b)) && IteratesNatively(in.b);
-      is_list ? Iterate(in.b) : Deep(in.b);  // What a list has is handed on; who gets it may look at it.
-      if (!is_list) {
-        // What an iterator gives, the frame of a Python function shows.
-        const bool is_python =
-            PyFunction_Check(in.a) || PyMethod_Check(in.a) || (!PyType_Check(in.a) && !EffectTable::IsNative(in.a));
-        if (is_python) return Call(in.a, {nullptr, 0, nullptr});
-        Refuse("call", std::string("arguments from a ") + Py_TYPE(in.b)->tp_name);
-        return kNone;
-      }
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(in.b); ++i) {
-        values.push_back(PySequence_Fast_GET_ITEM(in.b, i));
-      }
-      PyObject* names = nullptr;
-      PythonRef held;
-      if (in.c != nullptr && PyDict_Check(in.c)) {
-        Iterate(in.c);
-        const PythonRef keys = ElementsOf(in.c);
-        held = PythonRef(keys ? PyList_AsTuple(keys.get()) : nullptr);
-        names = held.get();
-        for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i) {
-          values.push_back(PyDict_GetItemWithError(in.c, PyTuple_GET_ITEM(names, i)));
-        }
-      }
-      return Call(in.a, {values.data(), values.size(), names});
-    }
-    case InstrKind::kMakeFunction: return kMade;
-    case InstrKind::kUnsupported:
-      Refuse("instruction", std::string(in.opcode) + "async or interactive code, or except*");
-      break;
-    case InstrKind::kUnknown: Refuse("instruction", "an instruction that this version of Ingot does not know"); break;
-  }
-  return kNone;
 }
 
 /// Objects reached by two paths are in the record as one; those that are not one matter where somebody asks. Of

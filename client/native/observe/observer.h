@@ -15,6 +15,7 @@
 #include "client/native/cpython/made_objects.h"
 #include "client/native/effects/effect_table.h"
 #include "client/native/log/observed_log.h"
+#include "client/native/observe/awaited.h"
 #include "client/native/symbolic/size_floats.h"
 #include "client/native/symbolic/size_terms.h"
 #include "client/native/symbolic/tensor_numbers.h"
@@ -124,7 +125,6 @@ class Observer final : private InstructionListener {
   ResultUse TakesResults() const override { return result_use_; }
   bool Changes() const override { return !refused_ && (log_.writes().size() > writes_before_ || !answers_.empty()); }
   void OnRaise() override;
-  int Observe(const Instruction& instruction);
   PyObject* OnResult(int tag, PyObject* result) override;
 
   // observer.cpp
@@ -136,8 +136,21 @@ class Observer final : private InstructionListener {
   void SeeAnswer(PyObject* result);
   void NoteOperators();
   void NoteNamed(PyObject* made);
-  void Give(PyObject* value, ResultUse use);
   void Identity(PyObject* one, PyObject* other);
+
+  // observe_instructions.cpp
+  int Observe(const Instruction& instruction);
+  static ResultUse ResultUseOf(const Instruction& instruction);
+  void Give(PyObject* value, ResultUse use);
+  void Compare(PyObject* a, PyObject* b);
+  void Combine(PyObject* a, PyObject* b);
+  void TakeAll(PyObject* value);
+  void EnterContext(PyObject* context);
+  void Raise(PyObject* exception);
+  void Catch(PyObject* exception, PyObject* classes);
+  void MatchClass(PyObject* subject, PyObject* type, PyObject* names);
+  void LoadBuildClass();
+  int CallExpanded(PyObject* callable, PyObject* positional, PyObject* keywords);
 
   // observe_frames.cpp
   FrameMode Enter(const EnteredFrame& frame);
@@ -160,12 +173,15 @@ class Observer final : private InstructionListener {
   std::optional<Number> ModuleOfGlobals(PyObject* globals);
   std::optional<Number> TypeNumber(PyTypeObject* type);
 
-  // observe_attributes.cpp
+  // observe_lookups.cpp
+  void NoteTypeOfRoot(PyObject* instance);
   PyObject* LookUp(PyTypeObject* type, PyObject* name, PyObject* instance);
   PyObject* LookUp(PyTypeObject* type, const char* name, PyObject* instance);
   bool IsWrittenInClasses(PyTypeObject* type, PyObject* name) const;
   void LookUpInBases(PyTypeObject* type, PyObject* name);
   void LookUpSpecial(PyObject* instance, const char* name);
+
+  // observe_attributes.cpp
   void LoadAttribute(PyObject* object, PyObject* name);
   void LoadNoOperator(PyObject* object, PyObject* name);
   void LoadUncached(PyObject* object, PyObject* name);
@@ -198,20 +214,18 @@ class Observer final : private InstructionListener {
   // observe_values.cpp
   void Operand(PyObject* value);
   void NoteNumpy();
-  void NoteTypeOfRoot(PyObject* instance);
-  void NoteType(PyObject* instance);
   static bool IsPart(PyObject* value);
-  PyObject* SelfOf(PyObject* bound);
-  void ClassOf(PyObject* value);
   static bool IsToldByName(PyObject* member);
-  void NoteBasesOf(Number type);
-  void NoteBases(PyTypeObject* type);
-  void NoteOfBases(PyTypeObject* type, const char* field);
-  void NoteShape(PyObject* value);
   void Keys(PyObject* value);
   void Deep(PyObject* value);
+  bool WalkInto(PyObject* value, std::vector<PyObject*>& waiting);
+  void WalkIntoSet(PyObject* set, std::vector<PyObject*>& waiting);
   void DeepCompared(PyObject* value);
-  void Callee(PyObject* value);
+  void Write(Number holder, AccessKind access, PyObject* key, const char* name, PyObject* value);
+  bool IsGuardedElsewhere(PyObject* value, const char* what);
+
+  // observe_classes.cpp
+  void NoteType(PyObject* instance);
   void NoteSpecial(PyTypeObject* type, PyObject* instance);
   void LookIntoSpecial(PyTypeObject* type, PyObject* instance);
   void ReadsUnderName(PyTypeObject* type, PyObject* name, PyObject* found);
@@ -219,8 +233,13 @@ class Observer final : private InstructionListener {
   Code CodeOf(PyObject* object, const char* name);
   void CalledFromClass(PyObject* found);
   void CalledUnderName(PyTypeObject* type, PyObject* name, PyObject* found);
-  void Write(Number holder, AccessKind access, PyObject* key, const char* name, PyObject* value);
-  bool IsGuardedElsewhere(PyObject* value, const char* what);
+  void NoteBases(PyTypeObject* type);
+  void NoteBasesOf(Number type);
+  void NoteOfBases(PyTypeObject* type, const char* field);
+  void NoteShape(PyObject* value);
+  void ClassOf(PyObject* value);
+  PyObject* SelfOf(PyObject* bound);
+  void Callee(PyObject* value);
 
   // observe_containers.cpp
   void Length(PyObject* value);
@@ -240,24 +259,8 @@ class Observer final : private InstructionListener {
   void Next(PyObject* iterator);
 
   // observe_sizes.cpp
-  struct PendingResult {
-    enum Kind : uint8_t { kDone, kTerm, kAttribute, kOperator, kPart, kNumber, kList, kLength };
-    struct Given {
-      SizeTerms::Term term;
-      bool is_size;  ///< not a plain number
-    };
-    Kind kind = kDone;
-    SizeTerms::Term term = 0;
-    TensorNumbers::Op number_op{};
-    std::vector<PythonRef> tensors;  ///< kPart: the tensor and its key; kNumber: what is computed with
-    std::string name;
-    std::vector<Given> given;  ///< the integers that were passed, in order; empty where none is a size
-    std::optional<int64_t> dim;  ///< the only other argument
-    bool is_plain = false;       ///< no other argument
-    bool is_positional = true;
-    size_t ints_before = 0;
-    size_t steps_before = 0;
-  };
+  static bool Flatten(PyObject* value, std::vector<PyObject*>& out, int depth = 0);
+  static bool MaySaySizes(PyObject* tensor, PyObject* name);
   void SpecializeOn(PyObject* value);
   void SpecializeOnContent(PyObject* value);
   void NoteStrides(PyObject* tensor);
@@ -275,6 +278,8 @@ class Observer final : private InstructionListener {
   void FollowCompare(const Instruction& instruction);
   void FollowIdentity(const Instruction& instruction);
   void MakePlain(PyObject*& value);
+
+  // observe_size_calls.cpp
   size_t AddPendingOperator(std::string_view name, PyObject* const* values, size_t count, PyObject* keyword_names);
   size_t FollowPart(PyObject* tensor, PyObject* key, PyObject* value);
   size_t FollowCall(PyObject* callable, PyObject* const* values, size_t count, PyObject* keyword_names);
@@ -286,7 +291,11 @@ class Observer final : private InstructionListener {
   PyObject* FollowResult(size_t number, PyObject* result);
   PyObject* SizesOf(const PendingResult& pending, PyObject* result);
   void ExplainInts(const PendingResult& pending);
+  struct PartSteps;
   void ExplainPart(const PendingResult& pending);
+  bool ExplainKey(PyObject* tensor, PyObject* key, PartSteps steps);
+  bool ExplainIndex(PyObject* index, PartSteps& steps);
+  bool ExplainSlice(PyObject* tensor, int64_t dim, PyObject* slice, PartSteps& steps);
   void EndFollowing();
 
   // observe_numbers.cpp
@@ -300,6 +309,11 @@ class Observer final : private InstructionListener {
   size_t FollowNumber(const Instruction& instruction);
   size_t FollowNumberBinary(const Instruction& instruction);
   size_t FollowNumberCall(const Instruction& instruction);
+  size_t FollowRounding(PyObject* callable, PyObject* number);
+  size_t FollowConversion(PyObject* type, PyObject* number);
+  size_t FollowFunction(PyObject* callable, PyObject* number);
+  size_t FollowExtremeNumber(const Instruction& instruction);
+  void StandInCall(const Instruction& instruction, size_t at);
   size_t AwaitNumber(TensorNumbers::Op op, PyObject* a, PyObject* b);
   bool StandIn(PyObject*& slot, PyObject* beside, bool must_fit);
 
@@ -347,11 +361,47 @@ class Observer final : private InstructionListener {
   void NoteContext(Number variable);
   void Print(const Arguments& arguments);
   int CallNative(PyObject* callable, const Arguments& arguments);
-  int CallByEffect(PyObject* callable, const Arguments& arguments);
   ResultUse ResultUseOf(Effect effect, const Arguments& arguments) const;
   static bool HoldsObjects(PyObject* value, int depth = 0);
   void Change(PyObject* callable, const Arguments& arguments, bool reads);
   void NoteChange(Number number, const std::string& name, const std::vector<PyObject*>& values);
+
+  // observe_effects.cpp
+  struct NativeCall;
+  int CallByEffect(PyObject* callable, const Arguments& arguments);
+  void CallRefused(PyObject* callable);
+  void CallIdentity(const NativeCall& call);
+  void CallClass(const NativeCall& call);
+  void CallRegistry(const NativeCall& call);
+  void CallBases(const NativeCall& call);
+  void CallBind(const NativeCall& call);
+  void CallOperator(const NativeCall& call);
+  void CallArray(const NativeCall& call);
+  void CallMakeTensor(const NativeCall& call);
+  void CallEscape(const NativeCall& call);
+  void CallToList(const NativeCall& call);
+  void CallApply(const NativeCall& call);
+  void CallAttribute(const NativeCall& call);
+  void CallOwnDict(const NativeCall& call);
+  void CallGlobals();
+  void CallItem(const NativeCall& call);
+  void CallContent(const NativeCall& call);
+  void CallFill(const NativeCall& call);
+  void CallWhole(const NativeCall& call);
+  void CallNext(const NativeCall& call);
+  void CallQuestion(const NativeCall& call);
+  void CallHash(const NativeCall& call);
+  void CallText(const NativeCall& call);
+  void CallContext(const NativeCall& call);
+  void CallSetContext(const NativeCall& call);
+  void CallLock(const NativeCall& call);
+  void CallWarn(const NativeCall& call);
+  void CallMode(const NativeCall& call);
+  void CallImport(const NativeCall& call);
+  void CallMakeClass(const Arguments& arguments);
+  void CallAllocate(const NativeCall& call);
+  int CallConstruct(const NativeCall& call);
+  int CallSelf(const NativeCall& call);
 
   std::string own_;
   /// Calls that lead from one object's class to another object; refuses those without end.
@@ -399,12 +449,6 @@ class Observer final : private InstructionListener {
   PyFunctionObject* frame_function_ = nullptr;
   PyObject* frame_builtins_ = nullptr;
   ObservedLog log_;
-  /// A cached function that runs, or gives what it gave before.
-  struct AwaitedAnswer {
-    Number function;
-    PythonRef arguments;
-    size_t writes;  ///< before it began
-  };
   std::vector<AwaitedAnswer> answers_;
   size_t writes_before_ = 0;  ///< the instruction that runs
   InstructionTrace trace_;

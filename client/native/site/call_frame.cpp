@@ -25,6 +25,31 @@ bool IsLong(const BoundVariant& variant, const at::Tensor* const* inputs, size_t
   return variant.heavy() || std::any_of(inputs, inputs + count, is_large);
 }
 
+/// The modes of autograd in which a variant was recorded, while it runs and its outputs are put together.
+class RecordedModes {
+ public:
+  explicit RecordedModes(const BoundVariant& variant) {
+    if (variant.makes_inference()) {
+      in_inference_.emplace();
+    } else if (variant.turns_gradients_off()) {
+      without_gradients_.emplace();
+    }
+  }
+
+ private:
+  std::optional<at::NoGradGuard> without_gradients_;
+  std::optional<c10::InferenceMode> in_inference_;
+};
+
+inline void CountServed(BoundVariant& variant, bool asks) {
+  Counters().native_calls.fetch_add(1, std::memory_order_relaxed);
+  if (asks) {
+    variant.policy().Passed();
+  } else {
+    Counters().skipped_watches.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
 }  // namespace
 
 RunOutcome CallFrame::Run(BoundVariant& variant, bool check_values, RankVote* vote) {
@@ -43,6 +68,36 @@ RunOutcome CallFrame::Run(BoundVariant& variant, bool check_values, RankVote* vo
   }
   const WithoutGil released;
   return variant.program().Run(inputs, count, outputs_, why_, check_values, consent);
+}
+
+/// Whether the state is the one that a variant was recorded in; its inputs are found then.
+inline bool CallFrame::FindInputs(BoundVariant& variant, bool asks) {
+  if (asks && !variant.StateHolds()) return false;
+  inputs_.Clear();
+  inputs_.tensors = arguments.tensors;
+  return variant.Fetch(arguments.objects, inputs_);
+}
+
+/// Says why a run gave no answer. Whether another variant may give one.
+bool CallFrame::MayGoOn(RunOutcome outcome, std::string& reason, bool& fits_sizes) {
+  switch (outcome) {
+    case RunOutcome::kGuardFailed: reason = "guard"; return true;
+    case RunOutcome::kWeightChanged: reason = "stale"; return true;
+    case RunOutcome::kValueGuardFailed:
+      Counters().value_guard_failures.fetch_add(1, std::memory_order_relaxed);
+      reason = "value:" + why_;
+      fits_sizes = true;
+      return true;
+    case RunOutcome::kDissent: reason = "ranks"; return false;
+    case RunOutcome::kTraps: SetPythonError(Error(Code::kInvalid, why_)); return false;
+    case RunOutcome::kFailedAfterWrite: SetPythonError(HalfDone(why_)); return false;
+    case RunOutcome::kFailed:
+      Counters().failures.fetch_add(1, std::memory_order_relaxed);
+      reason = "failed:" + why_;
+      return false;
+    case RunOutcome::kServed: break;
+  }
+  return false;
 }
 
 PyObject* CallFrame::Serve(VariantTable::Variants& variants, std::string& reason, Withheld& withheld, RankVote* vote) {
@@ -67,13 +122,7 @@ PyObject* CallFrame::Serve(VariantTable::Variants& variants, std::string& reason
       return nullptr;
     }
     const bool asks = variant->policy().Asks();
-    if (asks && !variant->StateHolds()) {
-      fails_for_state("stale");
-      continue;
-    }
-    inputs_.Clear();
-    inputs_.tensors = arguments.tensors;
-    if (!variant->Fetch(arguments.objects, inputs_)) {
+    if (!FindInputs(*variant, asks)) {
       fails_for_state("stale");
       continue;
     }
@@ -102,38 +151,14 @@ PyObject* CallFrame::Serve(VariantTable::Variants& variants, std::string& reason
       return nullptr;
     }
     if (withheld.is_turn) Counters().verify_skipped.fetch_add(1, std::memory_order_relaxed);
-    std::optional<at::NoGradGuard> without_gradients;
-    std::optional<c10::InferenceMode> in_inference;
-    if (variant->makes_inference()) {
-      in_inference.emplace();
-    } else if (variant->turns_gradients_off()) {
-      without_gradients.emplace();
+    const RecordedModes modes(*variant);
+    const RunOutcome outcome = Run(*variant, asks, vote);
+    if (outcome == RunOutcome::kServed) {
+      CountServed(*variant, asks);
+      if (i > 0 && i < variants.size() && variants[i] == variant) std::swap(variants[0], variants[i]);
+      return variant->outputs().Build(outputs_, inputs_.tensors);
     }
-    switch (Run(*variant, asks, vote)) {
-      case RunOutcome::kServed:
-        Counters().native_calls.fetch_add(1, std::memory_order_relaxed);
-        if (asks) {
-          variant->policy().Passed();
-        } else {
-          Counters().skipped_watches.fetch_add(1, std::memory_order_relaxed);
-        }
-        if (i > 0 && i < variants.size() && variants[i] == variant) std::swap(variants[0], variants[i]);
-        return variant->outputs().Build(outputs_, inputs_.tensors);
-      case RunOutcome::kGuardFailed: reason = "guard"; break;
-      case RunOutcome::kWeightChanged: reason = "stale"; break;
-      case RunOutcome::kValueGuardFailed:
-        Counters().value_guard_failures.fetch_add(1, std::memory_order_relaxed);
-        reason = "value:" + why_;
-        fits_sizes = true;
-        break;
-      case RunOutcome::kDissent: reason = "ranks"; return nullptr;
-      case RunOutcome::kTraps: SetPythonError(Error(Code::kInvalid, why_)); return nullptr;
-      case RunOutcome::kFailedAfterWrite: SetPythonError(HalfDone(why_)); return nullptr;
-      case RunOutcome::kFailed:
-        Counters().failures.fetch_add(1, std::memory_order_relaxed);
-        reason = "failed:" + why_;
-        return nullptr;
-    }
+    if (!MayGoOn(outcome, reason, fits_sizes)) return nullptr;
   }
   if (reason == "guard") Counters().guard_failures.fetch_add(1, std::memory_order_relaxed);
   return nullptr;

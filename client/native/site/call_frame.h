@@ -36,7 +36,9 @@ class CallFrame {
  private:
   friend class FrameLease;
 
+  bool FindInputs(BoundVariant& variant, bool asks);
   RunOutcome Run(BoundVariant& variant, bool check_values, RankVote* vote);
+  bool MayGoOn(RunOutcome outcome, std::string& reason, bool& fits_sizes);
   void Clear();
 
   RunInputs inputs_;

@@ -19,21 +19,13 @@
 #include "client/native/site/call_counters.h"
 #include "client/native/site/call_frame.h"
 #include "client/native/site/rank_vote.h"
+#include "client/native/site/retries.h"
 #include "client/native/site/unserved_calls.h"
 #include "client/native/site/variant_table.h"
 
 namespace ingot::client {
 
 namespace {
-
-/// Of a signature that is recorded no more: its variants are tried at every call until they have served none for long,
-/// and rarely from then on, since each may have much to look at.
-struct Retries {
-  static constexpr uint32_t kEvery = 64;
-  uint32_t unserved = 0;  ///< calls in a row
-  bool IsTurn() const { return unserved < kEvery || unserved % kEvery == 0; }
-  void Note(bool is_served) { unserved = is_served ? 0 : unserved + 1; }
-};
 
 struct CallSite {
   CompiledObject base;

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happens when a call cannot be served natively: look up, bind, record, compile in the background."""
 
-import atexit
 import functools
 import json
 import logging
@@ -17,7 +16,7 @@ import torch
 from ingot import _native, counters, errors, gears, profiling
 from ingot.breaks import parts
 from ingot.checks import comparisons, verification
-from ingot.site import ahead, background, binding, compiles, daemon, lookups, miss, padding, recordings, refusals, report, serving, splitting
+from ingot.site import ahead, binding, compiles, daemon, live, lookups, miss, padding, recordings, refusals, report, serving, splitting
 from ingot.trace import calls, collectives, groups, keys, paths, signatures
 from ingot import config as configuration
 from ingot.config import Config
@@ -26,7 +25,6 @@ from ingot.site.entry import Entry, SignatureState, State
 log = logging.getLogger("ingot")
 _FRUITLESS_MAX = 16
 _VALUE_FAILURES_MAX = 3
-_live: "weakref.WeakSet[Engine]" = weakref.WeakSet()
 
 
 class Engine:
@@ -60,7 +58,7 @@ class Engine:
         self._parallel = groups.Parallel.of(config.sequence_parallel)
         if self._parallel is not None:
             self.site._agree(self._parallel.name)
-        _live.add(self)
+        live.engines.add(self)
         if not configuration.disabled():
             self._link = daemon.link(config)
 
@@ -220,7 +218,7 @@ class Engine:
     def _quarantine(self, variant: binding.Variant, difference: str, where: str = "") -> None:
         why = f"{self.name}: {difference}"
         verification.quarantined[variant.artifact_digest] = why
-        for engine in list(_live):
+        for engine in list(live.engines):
             engine._drop(variant.artifact_digest)
         self._refusals.warn_once(f"quarantine-{variant.artifact_digest}", f"{why}; artifact {variant.artifact_digest[:12]} is in quarantine, eager "
                         f"answers (`ingot retry` lifts it){where}")
@@ -471,16 +469,7 @@ class Engine:
 
     def as_text(self, stage: str = "graph") -> str:
         """The newest variant as text: ``graph``, ``optimized``, ``loop``, ``schedule``, ``plan``, ``guards``, ``llvm``, ``asm`` or ``dot``."""
-        for entry in self._entries.values():
-            for variant in entry.usable():
-                if stage == "guards":
-                    return str(variant.artifact.guards_text()) + (f"range: {variant.range}\n" if variant.range else "")
-                if stage == "plan":
-                    return str(variant.artifact.plan_text())
-                query = json.dumps({"graph": variant.graph, "stage": stage})
-                reply = json.loads(self._link.get(self.config.connect_ms_max).query("text", query))
-                return str(reply["text"])
-        raise errors.NotFound(f"{self.name} has no variant yet: call it first, then wait()")
+        return report.as_text(self.name, self._entries.values(), stage, lambda query: self._link.get(self.config.connect_ms_max).query("text", query))
 
     def export(self, path: "str | os.PathLike[str]", *, weights: "str | os.PathLike[str]" = "inside") -> None:
         """Writes every argument structure that is served natively, with its variants and weights, to a file that ``ingot.load`` and
@@ -501,27 +490,3 @@ class Engine:
             self.site._reset()
             self._entries.clear()
             self._signatures.clear()
-
-def _forked() -> None:
-    """A child process has none of the threads that held locks or worked on recordings."""
-    for engine in list(_live):
-        engine._lock, engine._compiles = threading.RLock(), compiles.Compiles(engine)
-        engine._comparisons = comparisons.Comparisons(engine)
-        engine._flattener.forget_locks()
-        for signature in engine._signatures.values():
-            signature.forget_what_is_under_way()
-            engine.site._set_waiting(signature.key, False)
-
-
-os.register_at_fork(after_in_child=_forked)
-
-
-@atexit.register
-def _finish() -> None:
-    """A short script still fills the cache: compiles under way get a moment to be published."""
-    began = time.monotonic()
-    for engine in list(_live):
-        engine.wait(max(0.0, began + engine.config.exit_wait_ms_max / 1e3 - time.monotonic()))
-    background.end()
-    for engine in list(_live):
-        engine.end()

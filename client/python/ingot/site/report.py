@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a compiled callable says of itself, for people."""
 
+import json
 import os
 import typing
 
@@ -77,3 +78,15 @@ def soundness(entries: Entries) -> str:
             lines.update((f"fixed: {why}", None) for why in variant.fixed)
             lines.update((f"{variant.artifact_digest[:12]} {words}", None) for words in variant.agreed.words())
     return "\n".join(lines) or "nothing recorded yet"
+
+
+def as_text(name: str, entries: Entries, stage: str, ask: "typing.Callable[[str], str]") -> str:
+    """A stage of the newest variant; ``ask`` asks the daemon for those that only the compiler has."""
+    for entry in entries:
+        for variant in entry.usable():
+            if stage == "guards":
+                return str(variant.artifact.guards_text()) + (f"range: {variant.range}\n" if variant.range else "")
+            if stage == "plan":
+                return str(variant.artifact.plan_text())
+            return str(json.loads(ask(json.dumps({"graph": variant.graph, "stage": stage})))["text"])
+    raise errors.NotFound(f"{name} has no variant yet: call it first, then wait()")
