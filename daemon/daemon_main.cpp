@@ -206,6 +206,43 @@ Config ConfigOfBackground(const Config& config) {
   return out;
 }
 
+/// Takes the place that `endpoint` names, and begins to log.
+Result<Place> Settle(Start& start, proto::Endpoint& endpoint) {
+  Config& config = start.config;
+  TRY_ASSIGN(Place place, TakePlace(endpoint, config.store_network != 0, start.lock_wait_s));
+  config.socket = endpoint.socket = place.socket;
+  if (Status log = StartLogging(config, endpoint.home, start.detach); !log) {
+    if (log.error().code() == Code::kInvalid) return std::move(log).error();
+    config.log_file.clear();
+  }
+  return place;
+}
+
+/// What serving others, and the limit of open files, make of the configuration.
+void FitConfig(Config& config) {
+  if (!config.serve_listen.empty()) {
+    // Others come also when nobody here asks anything.
+    if (config.SourceOf("idle_exit_s") == "default") config.idle_exit_s = 0;
+    config.descriptors_reserved += config.serve_sessions_max;
+  }
+  KeepWithin(config, RaiseDescriptorLimit());
+}
+
+/// Ends the daemon where clients go elsewhere or it could keep things by now; else prunes old builds, once.
+void WatchPlace(const Config& config, const proto::Endpoint& endpoint, const Place& place, Server& server,
+                bool& is_pruned) {
+  if (!place.IsInPlace() || !IsSocket(endpoint.socket)) {
+    LogError("ends, since somebody removed its store or its socket",
+             {{"store", endpoint.home}, {"socket", endpoint.socket}});
+    server.Drain();
+  } else if (!place.store_lock && IsStoreFree(endpoint, config.store_network != 0)) {
+    LogInfo("ends, since the store can be used by now", {{"store", endpoint.home}});
+    server.Drain();
+  } else if (place.store_lock && !std::exchange(is_pruned, true)) {
+    PruneBuilds(endpoint, {config.builds_age_s_max, config.store_bytes_max}, SystemClock());
+  }
+}
+
 Status RunDaemon(Start& start, const Graphs& graphs, const std::string& build) {
   Config& config = start.config;
   TRY_ASSIGN(proto::Endpoint endpoint, proto::ResolveEndpoint(config.store_dir, config.socket, build));
@@ -213,19 +250,8 @@ Status RunDaemon(Start& start, const Graphs& graphs, const std::string& build) {
   TRY(ParseSandboxMode(config.worker_sandbox));
   TRY(ParseTuning(config.tuning));
   if (config.worker.empty()) config.worker = ProgramBeside("ingot-worker");
-  TRY_ASSIGN(Place place, TakePlace(endpoint, config.store_network != 0, start.lock_wait_s));
-  config.socket = endpoint.socket = place.socket;
-  if (Status log = StartLogging(config, endpoint.home, start.detach); !log) {
-    if (log.error().code() == Code::kInvalid) return log;
-    config.log_file.clear();
-  }
-
-  if (!config.serve_listen.empty()) {
-    // Others come also when nobody here asks anything.
-    if (config.SourceOf("idle_exit_s") == "default") config.idle_exit_s = 0;
-    config.descriptors_reserved += config.serve_sessions_max;
-  }
-  KeepWithin(config, RaiseDescriptorLimit());
+  TRY_ASSIGN(Place place, Settle(start, endpoint));
+  FitConfig(config);
   // Before there are threads.
   MakeRoomForDescriptors(config);
   WorkerPool workers(config, config.worker);
@@ -271,18 +297,8 @@ Status RunDaemon(Start& start, const Graphs& graphs, const std::string& build) {
   // What other machines have is about to be written.
   if (core.cluster.is_shared()) store.Hurry();
   bool is_pruned = false;
-  std::optional<Ticker> watch(std::in_place, std::chrono::seconds(std::max<uint64_t>(1, config.place_check_s)), [&] {
-    if (!place.IsInPlace() || !IsSocket(endpoint.socket)) {
-      LogError("ends, since somebody removed its store or its socket",
-               {{"store", endpoint.home}, {"socket", endpoint.socket}});
-      server.Drain();
-    } else if (!place.store_lock && IsStoreFree(endpoint, config.store_network != 0)) {
-      LogInfo("ends, since the store can be used by now", {{"store", endpoint.home}});
-      server.Drain();
-    } else if (place.store_lock && !std::exchange(is_pruned, true)) {
-      PruneBuilds(endpoint, {config.builds_age_s_max, config.store_bytes_max}, SystemClock());
-    }
-  });
+  std::optional<Ticker> watch(std::in_place, std::chrono::seconds(std::max<uint64_t>(1, config.place_check_s)),
+                              [&] { WatchPlace(config, endpoint, place, server, is_pruned); });
   server.Run(/*handle_signals=*/true);
   watch.reset();
   // Before what it serves from.

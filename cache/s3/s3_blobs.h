@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -15,6 +17,11 @@
 #include "cache/s3/s3_client.h"
 
 namespace ingot::cache {
+
+/// Fields of the object that a blob is.
+inline constexpr std::string_view kS3BytesField = "x-amz-meta-ingot-bytes";
+inline constexpr std::string_view kS3PackingField = "x-amz-meta-ingot-packing";
+inline constexpr std::string_view kS3CostField = "x-amz-meta-ingot-cost-s";
 
 /// What happened since the start.
 struct S3Counts {
@@ -53,10 +60,14 @@ class S3Blobs final : public BlobStore {
  private:
   struct Load;
   struct Packed;
+  struct Part;
 
   explicit S3Blobs(std::unique_ptr<S3Client> client);
 
   std::string KeyOf(const Digest& digest) const;
+  // s3_load.cpp
+  std::optional<std::string> CorruptTag(const Digest& digest) const;
+  static std::shared_ptr<S3Request> FirstOf(const Load& load, const std::shared_ptr<Load>& fresh, bool has_range);
   Task<void> LoadFirst(std::shared_ptr<Load> load, Until until);
   Task<void> LoadRange(std::shared_ptr<Load> load, uint64_t first, std::span<uint8_t> to, Until until);
   Task<void> LoadRest(std::shared_ptr<Load> load, Until until);
@@ -65,13 +76,15 @@ class S3Blobs final : public BlobStore {
 
   Packed Pack(const SealedRef& blob) const;
   Task<bool> PutWhole(Digest digest, std::shared_ptr<const Packed> packed, bool is_conditional, Until until);
+  Task<std::string> BeginUpload(Digest digest, std::shared_ptr<const Packed> packed, Until until);
+  Task<void> PutPart(std::string key, std::string upload, std::shared_ptr<const Packed> packed,
+                     std::shared_ptr<std::vector<Part>> parts, size_t i, Until until);
+  Task<void> EndUpload(std::string key, std::string upload, std::shared_ptr<std::vector<Part>> parts, Until until);
   Task<bool> PutParts(Digest digest, std::shared_ptr<const Packed> packed, Until until);
 
   Task<bool> HasOne(Digest digest, Until until);
   /// Which digests of one shard there are, by listing; false in `is_done` where asking for each is cheaper.
   Task<bool> ListShard(std::vector<std::pair<Digest, size_t>> wanted, std::vector<uint8_t>* found, Until until);
-
-  std::optional<std::string> CorruptTag(const Digest& digest) const;
 
   const std::unique_ptr<S3Client> client_;
   const S3Options& options_;

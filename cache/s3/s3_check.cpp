@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <random>
+#include <string>
 #include <utility>
 
 #include "cache/s3/payload_hash.h"
@@ -72,65 +74,37 @@ Task<void> TryConditions(S3Client& client, S3Request put, S3Abilities& out, Unti
   co_return Status();
 }
 
-}  // namespace
-
-Task<S3Abilities> CheckS3Conditions(S3Client& client, Until until) {
-  S3Abilities out;
-  const S3Request put = CheckObject(client);
-  CO_TRY_ASSIGN(const HttpResponse written, co_await client.Send(put, until));
-  if (!written.head.is_success()) co_return client.ErrorOf(put, written);
-  const Status tried = co_await TryConditions(client, put, out, until);
-  S3Request remove;
-  remove.method = "DELETE";
-  remove.key = put.key;
-  client.SendUnheard(remove);
-  CO_TRY(tried);
-  co_return out;
+void Say(S3Abilities& out, bool holds, const std::string& what, const std::string& otherwise) {
+  out.lines.push_back(holds ? what + ": yes" : what + ": no; " + otherwise);
 }
 
-Task<S3Abilities> CheckS3(S3Client& client, Until until) {
-  S3Abilities out;
-  const std::string text(kCheckText);
-  const S3Request put = CheckObject(client);
-  const auto say = [&out](bool holds, const std::string& what, const std::string& otherwise) {
-    out.lines.push_back(holds ? what + ": yes" : what + ": no; " + otherwise);
-  };
-  const auto why = [&client](const S3Request& asked, const Result<HttpResponse>& response) {
-    if (!response) return response.error().message();
-    if (response->head.is_success()) return std::string("other bytes came back than were written");
-    return client.ErrorOf(asked, *response).message();
-  };
-  // Each step: an answer, or the error as words. Only the end of `until` ends the check.
-  Result<HttpResponse> written = co_await client.Send(put, until);
-  CO_TRY(until.Check());
-  out.can_write = written && written->head.is_success();
-  say(out.can_write, "write", why(put, written));
-  if (!out.can_write) co_return out;
+std::string WhyNot(const S3Client& client, const S3Request& asked, const Result<HttpResponse>& response) {
+  if (!response) return response.error().message();
+  if (response->head.is_success()) return "other bytes came back than were written";
+  return client.ErrorOf(asked, *response).message();
+}
 
+// The steps of CheckS3 once `put` has been written. Errors are only those of `until`.
+
+Task<void> TryReading(S3Client& client, S3Request put, S3Abilities& out, Until until) {
+  const std::string text(kCheckText);
   S3Request get;
   get.key = put.key;
   Result<HttpResponse> read = co_await client.Send(get, until);
   CO_TRY(until.Check());
   out.can_read = read && read->head.is_success() && AsText(read->body) == text;
-  say(out.can_read, "read", why(get, read));
+  Say(out, out.can_read, "read", WhyNot(client, get, read));
 
   get.fields.emplace_back("Range", "bytes=6-11");
   Result<HttpResponse> range = co_await client.Send(get, until);
   CO_TRY(until.Check());
   out.has_ranges = range && range->head.status == 206 && AsText(range->body) == text.substr(6, 6);
-  say(out.has_ranges, "ranges", "objects are read in one piece");
+  Say(out, out.has_ranges, "ranges", "objects are read in one piece");
+  co_return Status();
+}
 
-  const Status tried = co_await TryConditions(client, put, out, until);
-  CO_TRY(until.Check());
-  if (tried) {
-    say(out.has_conditional_put, "conditional writes",
-        "the server is asked before each write whether the object is there");
-    say(out.has_conditional_replace, "conditional replacement",
-        "two who change a record of the index at once may lose what one of them wrote");
-  } else {
-    out.lines.push_back("conditional writes: not known; " + tried.error().message());
-  }
-
+/// Whether a right SHA-256 is taken; nullopt: one of the requests was not answered.
+Task<std::optional<bool>> TryChecksums(S3Client& client, S3Request put, S3Abilities& out, Until until) {
   S3Request wrong = put;
   const std::string other = "ingot checks what this server can dO";
   wrong.body_sha256 = Sha256Of(AsBytes(other)).ToHex();
@@ -158,7 +132,12 @@ Task<S3Abilities> CheckS3(S3Client& client, Until until) {
       "refuses bodies that were damaged on their way: by the signature {}, by x-amz-checksum-sha256 {}, "
       "by Content-MD5 {}",
       out.checks_signed_hash ? "yes" : "no", out.checks_sha256 ? "yes" : "no", out.checks_md5 ? "yes" : "no"));
+  std::optional<bool> answer;
+  if (hash && sha256 && md5 && taken) answer = takes_sha256;
+  co_return answer;
+}
 
+Task<void> TryUpload(S3Client& client, S3Request put, S3Abilities& out, Until until) {
   S3Request upload;
   upload.method = "POST";
   upload.key = put.key;
@@ -175,9 +154,12 @@ Task<S3Abilities> CheckS3(S3Client& client, Until until) {
     CO_TRY(until.Check());
     out.has_multipart = ended && ended->head.is_success();
   }
-  say(out.has_multipart, "uploads in parts",
+  Say(out, out.has_multipart, "uploads in parts",
       fmt::format("blobs above {} MiB cannot be stored", client.options().multipart_bytes_min >> 20));
+  co_return Status();
+}
 
+Task<void> TryListing(S3Client& client, S3Request put, S3Abilities& out, Until until) {
   S3Request list;
   list.query = fmt::format("list-type=2&max-keys=1&prefix={}", EncodeForUrl(put.key, false));
   Result<HttpResponse> listed = co_await client.Send(list, until);
@@ -188,7 +170,50 @@ Task<S3Abilities> CheckS3(S3Client& client, Until until) {
                      return row.name == "Contents" && row.TextOf("Key") == put.key;
                    });
   }
-  say(out.can_list, "list", "allow s3:ListBucket; what is missing looks forbidden without it");
+  Say(out, out.can_list, "list", "allow s3:ListBucket; what is missing looks forbidden without it");
+  co_return Status();
+}
+
+}  // namespace
+
+Task<S3Abilities> CheckS3Conditions(S3Client& client, Until until) {
+  S3Abilities out;
+  const S3Request put = CheckObject(client);
+  CO_TRY_ASSIGN(const HttpResponse written, co_await client.Send(put, until));
+  if (!written.head.is_success()) co_return client.ErrorOf(put, written);
+  const Status tried = co_await TryConditions(client, put, out, until);
+  S3Request remove;
+  remove.method = "DELETE";
+  remove.key = put.key;
+  client.SendUnheard(remove);
+  CO_TRY(tried);
+  co_return out;
+}
+
+Task<S3Abilities> CheckS3(S3Client& client, Until until) {
+  S3Abilities out;
+  const S3Request put = CheckObject(client);
+  // Each step: an answer, or the error as words. Only the end of `until` ends the check.
+  Result<HttpResponse> written = co_await client.Send(put, until);
+  CO_TRY(until.Check());
+  out.can_write = written && written->head.is_success();
+  Say(out, out.can_write, "write", WhyNot(client, put, written));
+  if (!out.can_write) co_return out;
+
+  CO_TRY(co_await TryReading(client, put, out, until));
+  const Status tried = co_await TryConditions(client, put, out, until);
+  CO_TRY(until.Check());
+  if (tried) {
+    Say(out, out.has_conditional_put, "conditional writes",
+        "the server is asked before each write whether the object is there");
+    Say(out, out.has_conditional_replace, "conditional replacement",
+        "two who change a record of the index at once may lose what one of them wrote");
+  } else {
+    out.lines.push_back("conditional writes: not known; " + tried.error().message());
+  }
+  CO_TRY_ASSIGN(const std::optional<bool> takes_sha256, co_await TryChecksums(client, put, out, until));
+  CO_TRY(co_await TryUpload(client, put, out, until));
+  CO_TRY(co_await TryListing(client, put, out, until));
 
   S3Request remove;
   remove.method = "DELETE";
@@ -196,11 +221,11 @@ Task<S3Abilities> CheckS3(S3Client& client, Until until) {
   Result<HttpResponse> removed = co_await client.Send(remove, until);
   CO_TRY(until.Check());
   out.can_delete = removed && removed->head.is_success();
-  say(out.can_delete, "delete", why(remove, removed));
+  Say(out, out.can_delete, "delete", WhyNot(client, remove, removed));
 
   // Where one of them was not answered, writes go as they did.
-  if (hash && sha256 && md5 && taken) {
-    client.LearnChecksums(takes_sha256 && (out.checks_sha256 || !out.checks_signed_hash),
+  if (takes_sha256) {
+    client.LearnChecksums(*takes_sha256 && (out.checks_sha256 || !out.checks_signed_hash),
                           !out.checks_sha256 && !out.checks_signed_hash && out.checks_md5);
   }
   co_return out;

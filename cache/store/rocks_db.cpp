@@ -6,20 +6,13 @@
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
-#include <rocksdb/filter_policy.h>
 #include <rocksdb/listener.h>
-#include <rocksdb/merge_operator.h>
 #include <rocksdb/options.h>
-#include <rocksdb/table.h>
-#include <rocksdb/utilities/table_properties_collectors.h>
 #include <rocksdb/wal_filter.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstdarg>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -31,6 +24,8 @@
 #include "base/mutex.h"
 #include "base/priority.h"
 #include "cache/store/log_watch.h"
+#include "cache/store/rocks_options.h"
+#include "cache/store/troubles.h"
 
 // Of TSan's runtime; no header declares them.
 extern "C" [[gnu::weak]] void __tsan_ignore_thread_begin();
@@ -74,36 +69,6 @@ std::string EndOfPrefix(std::string prefix) {
   return prefix;
 }
 
-/// Gives RocksDB's errors to Ingot's log, and saves it writing a log of its own, which for its
-/// options alone takes a tenth of the time of opening.
-class ForwardLogger final : public rocksdb::Logger {
- public:
-  ForwardLogger() : Logger(rocksdb::ERROR_LEVEL) {}
-  using Logger::Logv;
-  void Logv(const char* format, va_list arguments) override {
-    char line[1024];
-    std::vsnprintf(line, sizeof line, format, arguments);
-    LogWarn("rocksdb reported an error", {{"text", line}});
-  }
-  void LogHeader(const char*, va_list) override {}
-};
-
-/// Adds rows of little-endian 64-bit numbers, each with wrap-around, so that what goes is added as its negative.
-class AddNumbers final : public rocksdb::AssociativeMergeOperator {
- public:
-  bool Merge(const rocksdb::Slice&, const rocksdb::Slice* existing, const rocksdb::Slice& value, std::string* out,
-             rocksdb::Logger*) const override {
-    *out = value.ToString();
-    if (existing == nullptr || existing->size() != value.size()) return true;
-    for (size_t at = 0; at + 8 <= value.size(); at += 8) {
-      const uint64_t sum = LoadLittle<uint64_t>(ToBytes(*existing), at) + LoadLittle<uint64_t>(ToBytes(value), at);
-      std::memcpy(out->data() + at, &sum, 8);
-    }
-    return true;
-  }
-  const char* Name() const override { return "ingot.add"; }
-};
-
 /// Leaves out of a replay what was written after changes that a loss of power has taken: of two logs that were not
 /// synced the disk may keep the newer alone, and RocksDB does not see that the end of the older is missing
 /// (https://github.com/facebook/rocksdb/wiki/WAL-Recovery-Modes). Changes are numbered, so that a hole shows. LogWatch
@@ -128,40 +93,6 @@ class NoHoles final : public rocksdb::WalFilter {
   std::optional<uint64_t> next_;
 };
 
-/// What is wrong with the disk. Thread-safe; never waits, since RocksDB tells it from its own threads.
-class Troubles {
- public:
-  void Add(const Error& error) {
-    MutexLock lock(mutex_);
-    ++number_;
-    last_ = error;
-    is_ill_ = true;
-  }
-  bool is_ill() const { return is_ill_; }
-  std::optional<Error> last() const {
-    MutexLock lock(mutex_);
-    return last_;
-  }
-  /// What to give to End.
-  uint64_t number() const {
-    MutexLock lock(mutex_);
-    return number_;
-  }
-  /// It is over, unless there was more since.
-  void End(uint64_t number) {
-    MutexLock lock(mutex_);
-    if (number != number_) return;
-    last_.reset();
-    is_ill_ = false;
-  }
-
- private:
-  mutable Mutex mutex_;
-  std::atomic<bool> is_ill_{false};
-  uint64_t number_ GUARDED_BY(mutex_) = 0;
-  std::optional<Error> last_ GUARDED_BY(mutex_);
-};
-
 /// Hears of errors in RocksDB's own threads, and keeps RocksDB from mending them: one way to do so is enough,
 /// RocksDb::Mend.
 class ErrorListener final : public rocksdb::EventListener {
@@ -175,63 +106,6 @@ class ErrorListener final : public rocksdb::EventListener {
  private:
   const std::shared_ptr<Troubles> troubles_;
 };
-
-/// On every level: whoever comes first to a table reads all of its filter and index, in one of a million rows more than
-/// half a megabyte.
-constexpr uint64_t kTableBytes = 16u << 20;
-
-// Tuned for a small store that is opened often: nothing is read at open that is not needed, no
-// thread wakes without work, and the log to replay is bounded by the write buffer.
-rocksdb::DBOptions MakeDbOptions(const RocksDbOptions& options) {
-  rocksdb::DBOptions db;
-  db.create_if_missing = true;
-  db.create_missing_column_families = true;
-  db.max_open_files = options.files_open_max;
-  // In the 64 shards that RocksDB has, some are full long before all are: their files are opened again and again.
-  db.table_cache_numshardbits = 2;
-  db.max_file_opening_threads = 1;
-  db.skip_stats_update_on_db_open = true;
-  db.skip_checking_sst_file_sizes_on_db_open = true;
-  db.stats_dump_period_sec = 0;
-  db.stats_persist_period_sec = 0;
-  db.db_write_buffer_size = options.write_buffer_bytes;
-  db.max_total_wal_size = 2 * options.write_buffer_bytes;
-  db.max_background_jobs = 2;
-  db.max_manifest_file_size = 1u << 20;
-  db.max_bgerror_resume_count = 0;
-  db.info_log_level = rocksdb::ERROR_LEVEL;
-  db.info_log = std::make_shared<ForwardLogger>();
-  return db;
-}
-
-rocksdb::ColumnFamilyOptions MakeFamilyOptions(const RocksDbOptions& options, Family family,
-                                               const std::shared_ptr<rocksdb::Cache>& cache) {
-  rocksdb::ColumnFamilyOptions cf;
-  rocksdb::BlockBasedTableOptions table;
-  table.block_cache = cache;
-  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
-  table.format_version = 5;
-  cf.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  cf.compression = rocksdb::kZSTD;
-  cf.write_buffer_size = options.write_buffer_bytes;
-  // Keys are digests: what is written meets all of the next level. Were that as large as RocksDB has it, each of our
-  // small buffers would rewrite 256 MB.
-  cf.max_bytes_for_level_base = 4 * options.write_buffer_bytes;
-  cf.target_file_size_base = kTableBytes;
-  // Where eviction has emptied a range, its rows go before anybody must step over them.
-  cf.table_properties_collector_factories.push_back(rocksdb::NewCompactOnDeletionCollectorFactory(1024, 512));
-  if (family == Family::kTotals) cf.merge_operator = std::make_shared<AddNumbers>();
-  if (family == Family::kChunks || family == Family::kArtifacts) {
-    cf.enable_blob_files = true;
-    cf.min_blob_size = options.blob_bytes_min;
-    cf.blob_file_size = options.blob_file_bytes;
-    cf.blob_compression_type = rocksdb::kZSTD;
-    // Compactions that happen anyway move only what is left in the oldest files; Compact() reaches the others.
-    cf.enable_blob_garbage_collection = true;
-    cf.blob_garbage_collection_age_cutoff = 0.25;
-  }
-  return cf;
-}
 
 /// Before 8.3, RocksDB leaves one empty log behind for every opening without a write
 /// (https://github.com/facebook/rocksdb/issues/11313); its maintainers call removing them safe.

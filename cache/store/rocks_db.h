@@ -69,7 +69,7 @@ struct RowChange {
   Bytes value = {};   ///< kAdd: numbers of 8 bytes that are added to the row's, which may be absent
 };
 
-/// A RocksDB with Ingot's column families behind plain types; with LogWatch the only file that
+/// A RocksDB with Ingot's column families behind plain types; with LogWatch and rocks_options.h the only file that
 /// includes RocksDB. Thread-safe.
 ///
 /// After an error of the disk no change is made until Mend() succeeds; reads go on where the disk allows. What is

@@ -14,6 +14,8 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "cache/store/damage_reports.h"
+#include "cache/store/disk_room.h"
+#include "cache/store/known_totals.h"
 #include "cache/store/pending_uses.h"
 #include "cache/store/row.h"
 #include "cache/store/row_changes.h"
@@ -32,6 +34,7 @@ class RocksStore final : public Store {
       : dir_(std::move(dir)),
         options_(options),
         db_(std::move(db)),
+        room_(dir_, options_),
         uses_(16 * options.touches_max),
         damages_(options.damages_max) {
     // A random start makes ids of different openings differ.
@@ -77,7 +80,6 @@ class RocksStore final : public Store {
   static constexpr int kTries = 2;
 
   Mutex& MutexOf(const Digest& key) { return mutexes_[key.low % mutexes_.size()]; }
-  Status CheckRoom(uint64_t bytes);
   uint64_t NextWriteId();
   Status RemoveInterrupted();
   /// Forgets writes that failed after they wrote chunks. Takes mutexes of keys.
@@ -103,15 +105,13 @@ class RocksStore final : public Store {
   const RocksStoreOptions options_;
   const std::unique_ptr<RocksDb> db_;
   std::atomic<uint64_t> next_write_id_;
-  std::atomic<bool> full_{false};
+  DiskRoom room_;
   std::atomic<bool> rows_damaged_{false};
   // Writers of one key take turns; keys share a small fixed set of mutexes.
   static constexpr size_t kMutexes = 64;
   std::array<Mutex, kMutexes> mutexes_;
   PendingUses uses_;
-  Mutex totals_mutex_;
-  std::array<Totals, kTables> totals_ GUARDED_BY(totals_mutex_);
-  uint64_t totals_opening_ GUARDED_BY(totals_mutex_) = 0;  ///< which opening they were read from; 0: none
+  KnownTotals totals_;
   Mutex abandoned_mutex_;
   std::vector<std::pair<TableKey, uint64_t>> abandoned_ GUARDED_BY(abandoned_mutex_);  ///< with the write id
   bool is_recovered_ GUARDED_BY(abandoned_mutex_) = false;
@@ -168,60 +168,21 @@ void RocksStore::ClearAbandoned() {
 }
 
 void RocksStore::ReadTotals() {
-  const uint64_t opening = db_->opening();
-  std::array<Totals, kTables> totals;
-  for (size_t t = 0; t < kTables; ++t) {
-    const Status read = db_->Read(Family::kTotals, std::string(1, static_cast<char>(t)), [&](Bytes bytes) -> Status {
-      TRY_ASSIGN(totals[t], DecodeTotalsRow(bytes));
-      return {};
-    });
-    if (read || read.error().code() == Code::kNotFound) continue;
-    LogWarn("the totals of a store cannot be read", {{"dir", dir_}, {"reason", read.error()}});
-    rows_damaged_ = true;
-  }
-  MutexLock lock(totals_mutex_);
-  totals_ = totals;
-  totals_opening_ = opening;
+  if (!totals_.Read(*db_, dir_)) rows_damaged_ = true;
 }
 
 std::array<Totals, kTables> RocksStore::TotalsOf() {
-  {
-    MutexLock lock(totals_mutex_);
-    if (totals_opening_ == db_->opening()) return totals_;
-  }
+  if (const auto totals = totals_.Of(db_->opening())) return *totals;
   // What the memory says was added to the database before; which of it is there now, it alone knows.
   std::array<std::optional<MutexLock>, kMutexes> locks;
   for (size_t i = 0; i < kMutexes; ++i) locks[i].emplace(mutexes_[i]);
   ReadTotals();
-  MutexLock lock(totals_mutex_);
-  return totals_;
+  return totals_.last();
 }
 
 bool RocksStore::MayTryAgain(uint64_t opening) {
   const bool disturbed = !db_->Trouble().empty() || db_->opening() != opening;
   return disturbed && db_->Mend();
-}
-
-Status RocksStore::CheckRoom(uint64_t bytes) {
-  if (bytes > options_.value_bytes_max) {
-    return Error(Code::kExhausted,
-                 fmt::format("a value of {} bytes is over the limit of {}", bytes, options_.value_bytes_max));
-  }
-  // A file system that cannot say how much is free is asked by writing to it.
-  const Result<uint64_t> free = options_.filesystem->FreeBytes(dir_);
-  const bool full = free && (*free < bytes || *free - bytes < options_.disk_free_bytes_min);
-  if (full_.exchange(full) != full) {
-    if (full) {
-      LogWarn("stopped writing to the store", {{"dir", dir_}, {"free_bytes", *free}});
-    } else {
-      LogInfo("resumed writing to the store", {{"dir", dir_}});
-    }
-  }
-  if (!full) return {};
-  options_.metrics->Add(Counter::store_full);
-  return Error(Code::kExhausted, fmt::format("{} has {} bytes free; a value of {} bytes must leave {}: free some "
-                                             "space or lower the limit",
-                                             dir_, *free, bytes, options_.disk_free_bytes_min));
 }
 
 uint64_t RocksStore::NextWriteId() {
@@ -235,18 +196,13 @@ Status RocksStore::Commit(RowChanges& changes, bool sync) {
     changes.Add(Kind::kAdd, Family::kTotals, std::string(1, static_cast<char>(table)), EncodeTotalsRow(totals));
   }
   TRY(db_->Apply(changes.rows, sync, changes.opening));
-  if (!changes.added) return {};
-  const auto& [table, totals] = *changes.added;
-  MutexLock lock(totals_mutex_);
-  if (totals_opening_ != changes.opening) return {};  // they are read again when somebody asks
-  totals_[static_cast<size_t>(table)].count += totals.count;
-  totals_[static_cast<size_t>(table)].bytes += totals.bytes;
+  if (changes.added) totals_.Add(changes.added->first, changes.added->second, changes.opening);
   return {};
 }
 
 Status RocksStore::Write(Table table, const Digest& key, Bytes value, const CommitRow& row, const PutOptions& options,
                          const Result<FactsRow>& before, uint64_t opening) {
-  TRY(CheckRoom(value.size()));
+  TRY(room_.Check(value.size()));
   TimeScope timed(Timer::store_write, *options_.metrics, *options_.clock);
   const int64_t now = options_.clock->now_s();
   FactsRow facts{{value.size(), now, now, 0, options.cost_s, false, row.write_id}, row.chunks};
@@ -379,21 +335,8 @@ Result<FactsRow> RocksStore::ReadFacts(Table table, const Digest& key) {
 
 Status RocksStore::Erase(Table table, const Digest& key, const Result<FactsRow>& facts, const RowChange* also,
                          uint64_t opening) {
-  const std::string facts_key = FactsKey(table, key);
   RowChanges changes(opening);
-  changes.Add(Kind::kErase, FamilyOf(table), RowKey(key));
-  // Without its facts a value is counted as one of no bytes; its order row goes when an eviction meets it.
-  changes.added = {table, {~uint64_t{0}, 0}};
-  if (facts) {
-    changes.EraseFacts(table, key, *facts);
-    changes.added->second.bytes = -facts->stat.bytes;
-  } else if (facts.error().code() == Code::kNotFound) {
-    changes.added.reset();
-  } else {
-    changes.Add(Kind::kErase, Family::kFacts, facts_key);
-  }
-  // All chunks of the key go, whichever write made them: the record may be unreadable.
-  if (!facts || facts->chunks > 0) changes.Add(Kind::kErasePrefix, Family::kChunks, facts_key);
+  changes.EraseValue(table, key, facts);
   if (also != nullptr) changes.rows.push_back(*also);
   return Commit(changes, /*sync=*/false);
 }
@@ -518,8 +461,7 @@ Status RocksStore::SetRowsRight(std::stop_token stop) {
   TRY_ASSIGN(report, AuditRows(*db_, audit));
   rows_damaged_ = false;
   for (const std::string& text : report.texts) LogWarn("set a row right", {{"dir", dir_}, {"what", text}});
-  MutexLock lock(totals_mutex_);
-  totals_opening_ = 0;  // read again when somebody asks
+  totals_.Forget();
   return {};
 }
 
@@ -540,7 +482,7 @@ std::string RocksStore::Describe() const {
   std::string text = fmt::format("rocksdb {}, {:.1f} MB, ", dir_, db_->DiskBytes() / 1e6);
   const std::string trouble = db_->Trouble();
   if (!trouble.empty()) return text + "read only: " + trouble;
-  text += full_ ? "read only: the disk is full" : "writable";
+  text += room_.is_full() ? "read only: the disk is full" : "writable";
   if (rows_damaged_) text += "; rows beside its values were damaged, `ingot gc` sets them right";
   return text;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/store/row_changes.h"
 
+#include "cache/store/stored_value.h"
+
 namespace ingot::cache {
 
 void RowChanges::Add(RowChange::Kind kind, Family family, std::string key, Buffer value) {
@@ -23,6 +25,23 @@ void RowChanges::EraseFacts(Table table, const Digest& key, const FactsRow& befo
   if (!before.group.IsZero()) {
     Add(RowChange::Kind::kErase, Family::kGroups, GroupKey(table, before.group, before.stat.created, key));
   }
+}
+
+void RowChanges::EraseValue(Table table, const Digest& key, const Result<FactsRow>& facts) {
+  const std::string facts_key = FactsKey(table, key);
+  Add(RowChange::Kind::kErase, FamilyOf(table), RowKey(key));
+  // Without its facts a value is counted as one of no bytes; its order row goes when an eviction meets it.
+  added = {table, {~uint64_t{0}, 0}};
+  if (facts) {
+    EraseFacts(table, key, *facts);
+    added->second.bytes = -facts->stat.bytes;
+  } else if (facts.error().code() == Code::kNotFound) {
+    added.reset();
+  } else {
+    Add(RowChange::Kind::kErase, Family::kFacts, facts_key);
+  }
+  // All chunks of the key go, whichever write made them: the record may be unreadable.
+  if (!facts || facts->chunks > 0) Add(RowChange::Kind::kErasePrefix, Family::kChunks, facts_key);
 }
 
 }  // namespace ingot::cache

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/digest.h"
+#include "base/result.h"
 #include "cache/store/rocks_db.h"
 #include "cache/store/row.h"
 #include "cache/store/store.h"
@@ -32,6 +33,8 @@ struct RowChanges {
   void SetFacts(Table table, const Digest& key, FactsRow facts, const FactsRow* before, int64_t half_life_s);
   /// Takes away what was written with the value but the value.
   void EraseFacts(Table table, const Digest& key, const FactsRow& before);
+  /// Takes away the value and all that was written with it. `facts`: what was read of them.
+  void EraseValue(Table table, const Digest& key, const Result<FactsRow>& facts);
 };
 
 }  // namespace ingot::cache

@@ -13,13 +13,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/digest.h"
+#include "client/archive/archive_state.h"
 #include "client/archive/followed_sizes.h"
-#include "client/archive/guard_code.h"
-#include "client/archive/record_reader.h"
 #include "client/archive/result_tree.h"
 #include "client/archive/runner.h"
 #include "client/archive/sym_expr.h"
-#include "client/lib/exported/torch_names.h"
 #include "client/lib/run/tensor_memory.h"
 #include "client/native/trace/recorder.h"
 #include "client/native/trace/tensor_table.h"
@@ -32,46 +30,7 @@ using OrderedJson = nlohmann::ordered_json;
 using guards::Dim;
 using Relation = proto::SizeRelation;
 
-constexpr std::string_view kModel = "models/model.json";
-constexpr size_t kSymbolsMax = 64;
 constexpr size_t kConstantBytesMax = 16 << 20;
-/// torch.export writes bounds near its own infinity for symbols without one.
-constexpr int64_t kBoundMax = int64_t{1} << 48;
-
-/// How a tensor of the call is made up.
-struct InputShape {
-  at::ScalarType dtype = at::kFloat;
-  std::vector<Dim> sizes, strides;
-};
-
-struct Bound {
-  std::string value;   ///< name inside the program
-  std::string target;  ///< name outside it: "layers.0.weight"
-  bool is_buffer = false;
-};
-
-/// Where the results of a run go: a leaf of the call, a constant, or back into a buffer or input.
-struct Output {
-  json argument;
-  std::optional<std::string> target;  ///< name of the value it is written to
-};
-
-/// An argument that the program was traced with and takes no other value for.
-bool IsConstant(const json& argument) {
-  constexpr std::string_view kKinds[] = {"as_none", "as_int", "as_float", "as_bool", "as_string"};
-  return std::any_of(std::begin(kKinds), std::end(kKinds),
-                     [&](std::string_view kind) { return argument.contains(kind); });
-}
-
-/// The node of an argument structure for a constant (IsConstant).
-Result<OrderedJson> ConstantNode(const json& value) {
-  if (value.contains("as_int")) return OrderedJson{{"t", "int"}, {"v", value["as_int"]}};
-  if (value.contains("as_bool")) return OrderedJson{{"t", "bool"}, {"v", value["as_bool"]}};
-  if (value.contains("as_string")) return OrderedJson{{"t", "text"}, {"v", value["as_string"]}};
-  if (!value.contains("as_float")) return OrderedJson{{"t", "none"}};
-  TRY_ASSIGN(const double number, Float(value["as_float"]));
-  return OrderedJson{{"t", "float"}, {"v", fmt::format("{:a}", number)}};
-}
 
 /// A size as the symbols make it.
 Int IntOf(const Dim& dim, const Ints& symbols) {
@@ -99,16 +58,11 @@ std::vector<int64_t> Evaluate(const std::vector<Dim>& dims, std::span<const int6
 
 /// Values do not matter to a recording, but indices must be in range wherever they are used. `whole`: what elements of
 /// integers are made up as.
-at::Tensor MakeUp(const InputShape& shape, std::span<const int64_t> values, int64_t whole) {
+at::Tensor MakeUp(const ArchiveShape& shape, std::span<const int64_t> values, int64_t whole) {
   at::Tensor made = at::empty_strided(Evaluate(shape.sizes, values), Evaluate(shape.strides, values), shape.dtype);
   if (shape.dtype == at::kBool) return made.fill_(true);
   if (at::isFloatingType(shape.dtype) || at::isComplexType(shape.dtype)) return made.fill_(0.5);
   return made.fill_(whole);
-}
-
-Bytes MemoryOf(const at::Tensor& tensor) {
-  const auto [first, last] = RangeOf(tensor);
-  return {first, last};
 }
 
 /// Another tensor of the same strides and, in gaps too, the same bytes. A clone lies as it likes.
@@ -121,261 +75,11 @@ at::Tensor CopyOfMemory(const at::Tensor& tensor) {
 
 }  // namespace
 
-struct ExportArchive::State {
-  explicit State(RecordReader opened) : reader(std::move(opened)) {}
-
-  RecordReader reader;
-  std::string name;
-  json graph;
-  std::string result_spec;
-  std::vector<ArchiveSymbol> symbols;
-  std::vector<ArchiveInput> inputs;
-  guards::GuardSet conditions;
-  std::vector<InputShape> shapes;  ///< of `inputs`
-  std::vector<Bound> weights;
-  std::vector<Output> results;
-  std::map<std::string, at::Tensor> tensors;  ///< weights by outside name
-  std::map<std::string, Digest> untouched;    ///< their memory as it was read
-  std::map<std::string, Buffer> elements;     ///< of Weight(), by outside name
-  std::string arguments;
-  std::string outputs;
-
-  Status Read();
-  Status ReadSymbols(const json& program);
-  Status ReadConditions(const json& program);
-  Status ReadTensors();
-  Status ReadInputs(const json& specs);
-  Status ReadArguments(const json& specs, const json& call);
-  Status ReadTensorInput(const std::string& value);
-  Status ReadResults(const json& specs);
-  Result<std::vector<Dim>> ReadDims(const json& list) const;
-  std::optional<std::string> ValueOf(const std::string& target) const;
-
-  Result<Buffer> Record(std::span<const int64_t> values, std::span<const ArchiveSymbol> ranges, int64_t whole);
-  void NoteRanges(const Recorder& recorder, const Scope& scope, std::span<const int64_t> values,
-                  std::span<const ArchiveSymbol> ranges, Sizes& sizes) const;
-  Status CheckMemory(const std::vector<std::string>& written, const std::vector<std::string>& used) const;
-  Status Finish(Scope& scope, Recorder& recorder, bool follows, std::vector<at::Tensor>& leaves);
-  OrderedJson Leaf(const at::Tensor& tensor, const Scope& scope, std::vector<at::Tensor>& leaves) const;
-};
-
-Status ExportArchive::State::Read() {
-  TRY_ASSIGN(const json program, reader.Json(std::string(kModel)));
-  const json& major = program.at("schema_version").at("major");
-  if (major != 8) {
-    return Error(Code::kIncompatible,
-                 fmt::format("schema version {} of torch.export, this build reads 8", major.dump()));
-  }
-  graph = program.at("graph_module").at("graph");
-  const json& calls = program.at("graph_module").at("module_call_graph");
-  const auto root = std::find_if(calls.begin(), calls.end(), [](const json& call) { return call.at("fqn") == ""; });
-  if (root == calls.end()) return Error(Code::kCorrupt, "no signature of the whole program");
-  result_spec = root->at("signature").at("out_spec").get<std::string>();
-  TRY(ReadSymbols(program));
-  TRY(ReadTensors());
-  const json& signature = program.at("graph_module").at("signature");
-  TRY(ReadInputs(signature.at("input_specs")));
-  TRY(ReadArguments(signature.at("input_specs"), root->at("signature")));
-  TRY(ReadConditions(program));
-  return ReadResults(signature.at("output_specs"));
-}
-
-Status ExportArchive::State::ReadSymbols(const json& program) {
-  const json& ranges = program.at("range_constraints");
-  if (ranges.size() > kSymbolsMax) return Error(Code::kUnsupported, fmt::format("{} symbolic sizes", ranges.size()));
-  for (const auto& [symbol, range] : ranges.items()) {
-    ArchiveSymbol made{symbol};
-    const auto bound = [&range](const char* which) -> std::optional<int64_t> {
-      if (!range.contains(which) || !range[which].is_number_integer()) return std::nullopt;
-      const auto value = range[which].get<int64_t>();
-      return value > kBoundMax || value < -kBoundMax ? std::nullopt : std::optional(value);
-    };
-    made.min = std::max<int64_t>(bound("min_val").value_or(0), 0);
-    made.max = bound("max_val");
-    if (made.max && *made.max < made.min) return Error(Code::kCorrupt, fmt::format("range of {}", symbol));
-    made.hint = made.min;
-    symbols.push_back(std::move(made));
-  }
-  return {};
-}
-
-/// The bounds of each symbol do not say how sizes compare to each other, or what they leave when they are divided.
-Status ExportArchive::State::ReadConditions(const json& program) {
-  // Versions of PyTorch that did not write it down chose ways by sizes all the same.
-  if (!symbols.empty() && !program.contains("guards_code")) {
-    return Error(Code::kIncompatible,
-                 "has open sizes and does not say which of them its program is for: load it and save it again with "
-                 "torch.export.save of this PyTorch");
-  }
-  const std::map<std::string, size_t> places = PlacesOf(OrderedJson::parse(arguments));
-  const SizeAt size_at = [&](std::string_view place, int64_t dim) -> const Dim* {
-    const auto found = places.find(std::string(place));
-    if (found == places.end() || dim < 0) return nullptr;
-    const std::vector<Dim>& sizes = inputs[found->second].sizes;
-    return static_cast<size_t>(dim) < sizes.size() ? &sizes[static_cast<size_t>(dim)] : nullptr;
-  };
-  for (const json& guard : program.value("guards_code", json::array())) {
-    TRY(AddGuardCode(guard.get<std::string>(), size_at, conditions));
-  }
-  return {};
-}
-
-Status ExportArchive::State::ReadTensors() {
-  for (const std::string kind : {"weights", "constants"}) {
-    const std::string folder = "data/" + kind + "/";
-    const std::string record = folder + "model_" + kind + "_config.json";
-    if (!reader.Has(record)) continue;
-    TRY_ASSIGN(const json config, reader.Json(record));
-    for (const auto& [target, payload] : config.at("config").items()) {
-      Result<at::Tensor> tensor = reader.Tensor(folder, payload);
-      if (!tensor) return std::move(tensor).error().Wrap(fmt::format("weight '{}'", target));
-      untouched[target] = DigestOf(MemoryOf(*tensor));
-      tensors[target] = *std::move(tensor);
-    }
-  }
-  return {};
-}
-
-Status ExportArchive::State::ReadInputs(const json& specs) {
-  for (const json& spec : specs) {
-    if (!spec.is_object() || spec.size() != 1) return Error(Code::kCorrupt, "an input of no kind");
-    const std::string kind = spec.begin().key();
-    const json& body = spec.begin().value();
-    const char* const field = kind == "parameter" ? "parameter_name"
-                              : kind == "buffer"  ? "buffer_name"
-                                                  : "tensor_constant_name";
-    if (kind == "parameter" || kind == "buffer" || kind == "tensor_constant") {
-      const Bound bound{body.at("arg").at("name").get<std::string>(), body.at(field).get<std::string>(),
-                        kind == "buffer"};
-      if (!tensors.contains(bound.target)) {
-        return Error(Code::kCorrupt, fmt::format("weight '{}' is missing", bound.target));
-      }
-      weights.push_back(bound);
-    } else if (kind == "user_input" && body.at("arg").contains("as_tensor")) {
-      TRY(ReadTensorInput(body.at("arg").at("as_tensor").at("name").get<std::string>()));
-    } else if (kind != "constant_input" && (kind != "user_input" || !IsConstant(body.at("arg")))) {
-      return Error(Code::kUnsupported, fmt::format("an input of kind '{}' that is no tensor", kind));
-    }
-  }
-  return {};
-}
-
-/// The call of the archive's example: its structure, and a tensor or a constant at each leaf.
-Status ExportArchive::State::ReadArguments(const json& specs, const json& call) {
-  std::vector<OrderedJson> leaves;
-  size_t tensor = 0;
-  for (const json& spec : specs) {
-    const std::string kind = spec.begin().key();
-    if (kind != "user_input" && kind != "constant_input") continue;
-    const json& value = spec.begin().value().at(kind == "user_input" ? "arg" : "value");
-    if (value.contains("as_tensor")) {
-      const InputShape& shape = shapes.at(tensor);
-      const auto dtype = DTypeOf(shape.dtype);
-      if (!dtype)
-        return Error(Code::kUnsupported, fmt::format("input '{}' has no known element type", inputs[tensor].name));
-      leaves.push_back({{"t", "tensor"},
-                        {"i", tensor},
-                        {"dtype", TorchNameOf(static_cast<guards::DType>(*dtype))},
-                        {"rank", shape.sizes.size()}});
-      ++tensor;
-    } else {
-      TRY_ASSIGN(OrderedJson constant, ConstantNode(value));
-      leaves.push_back(std::move(constant));
-    }
-  }
-  TRY_ASSIGN(OrderedJson tree, ResultTree(call.at("in_spec").get<std::string>(), leaves, /*strict=*/true));
-  OrderedJson& positional = tree.at("c").at(0);
-  OrderedJson& named = tree.at("c").at(1);
-  OrderedJson names = OrderedJson::array(), keywords = OrderedJson::object();
-  const json known = call.value("forward_arg_names", json::array());
-  for (size_t i = 0; i < positional.at("c").size() && known.is_array() && i < known.size(); ++i) {
-    names.push_back(known[i].get<std::string>());
-  }
-  for (size_t i = 0; i < named.at("c").size(); ++i)
-    keywords[named.at("k").at(i).get<std::string>()] = named.at("c").at(i);
-  arguments = OrderedJson{{"args", positional.at("c")}, {"names", names}, {"kwargs", keywords}}.dump();
-  return {};
-}
-
-Status ExportArchive::State::ReadTensorInput(const std::string& value) {
-  const json& meta = graph.at("tensor_values").at(value);
-  const std::string label = fmt::format("input '{}'", value);
-  const auto dtype = ScalarTypeFromArchive(meta.at("dtype").get<int64_t>());
-  if (!dtype || meta.at("device").at("type") != "cpu" || meta.at("layout") != 7) {
-    return Error(Code::kUnsupported, label + " is no strided CPU tensor of a known element type");
-  }
-  Result<std::vector<Dim>> sizes = ReadDims(meta.at("sizes"));
-  if (!sizes) return std::move(sizes).error().Wrap(label);
-  Result<std::vector<Dim>> strides = ReadDims(meta.at("strides"));
-  if (!strides) return std::move(strides).error().Wrap(label + ", strides");
-  if (sizes->size() != strides->size()) {
-    return Error(Code::kCorrupt, label + " has another number of strides than sizes");
-  }
-  for (size_t i = 0; i < sizes->size(); ++i) {
-    const json& size = meta.at("sizes")[i];
-    const Dim& dim = (*sizes)[i];
-    const auto symbol = dim.lone_symbol();
-    if (!symbol) continue;
-    const json hint = size.at("as_expr").value("hint", json());
-    if (!hint.is_object() || !hint.contains("as_int")) continue;
-    symbols[*symbol].hint = hint["as_int"].get<int64_t>();
-  }
-  inputs.push_back({value, *sizes});
-  shapes.push_back({*dtype, *sizes, *strides});
-  return {};
-}
-
-Result<std::vector<Dim>> ExportArchive::State::ReadDims(const json& list) const {
-  std::vector<std::string> names;
-  for (const ArchiveSymbol& symbol : symbols) names.push_back(symbol.name);
-  std::vector<Dim> dims;
-  for (const json& item : list) {
-    if (item.contains("as_int")) {
-      dims.emplace_back(item.at("as_int").get<int64_t>());
-      continue;
-    }
-    TRY_ASSIGN(Dim dim, ParseSymExpr(item.at("as_expr").at("expr_str").get<std::string>(), names));
-    dims.push_back(std::move(dim));
-  }
-  return dims;
-}
-
-std::optional<std::string> ExportArchive::State::ValueOf(const std::string& target) const {
-  for (const Bound& bound : weights) {
-    if (bound.target == target) return bound.value;
-  }
-  for (const ArchiveInput& input : inputs) {
-    if (input.name == target) return input.name;
-  }
-  return std::nullopt;
-}
-
-Status ExportArchive::State::ReadResults(const json& specs) {
-  for (const json& spec : specs) {
-    if (!spec.is_object() || spec.size() != 1) return Error(Code::kCorrupt, "a result of no kind");
-    const std::string kind = spec.begin().key();
-    const json& body = spec.begin().value();
-    if (kind == "user_output") {
-      results.push_back({body.at("arg"), std::nullopt});
-      continue;
-    }
-    const bool is_buffer = kind == "buffer_mutation", is_parameter = kind == "parameter_mutation";
-    if (!is_buffer && !is_parameter && kind != "user_input_mutation") {
-      return Error(Code::kUnsupported, fmt::format("a result of kind '{}'", kind));
-    }
-    const char* const field = is_buffer ? "buffer_name" : is_parameter ? "parameter_name" : "user_input_name";
-    const auto target = ValueOf(body.at(field).get<std::string>());
-    if (!target) return Error(Code::kCorrupt, fmt::format("result for unknown {}", body.at(field).dump()));
-    results.push_back({{{"as_tensor", body.at("arg")}}, target});
-  }
-  return {};
-}
-
 /// After the nodes: writes that the signature promises, and the leaves of the result.
 Status ExportArchive::State::Finish(Scope& scope, Recorder& recorder, bool follows, std::vector<at::Tensor>& leaves) {
   // What was written somewhere is what lies there, to whoever is given it.
   std::map<std::string, at::Tensor> written;
-  for (const Output& output : results) {
+  for (const ArchiveResult& output : results) {
     if (!output.target) continue;
     TRY_ASSIGN(const c10::IValue value, ReadArgument(output.argument, scope));
     TRY_ASSIGN(const c10::IValue target, ReadArgument({{"as_tensor", {{"name", *output.target}}}}, scope));
@@ -385,7 +89,7 @@ Status ExportArchive::State::Finish(Scope& scope, Recorder& recorder, bool follo
   }
   recorder.Stop();
   std::vector<OrderedJson> tree;
-  for (const Output& output : results) {
+  for (const ArchiveResult& output : results) {
     if (output.target) continue;
     TRY_ASSIGN(const c10::IValue value, ReadArgument(output.argument, scope));
     if (value.isTensor()) {
@@ -489,7 +193,7 @@ Result<Buffer> ExportArchive::State::Record(std::span<const int64_t> values, std
   Scope scope;
   // A program may count in its buffers; that must not change the next run or the file.
   std::map<std::string, at::Tensor> bound;
-  for (const Bound& weight : weights) {
+  for (const ArchiveWeight& weight : weights) {
     const at::Tensor& stored = tensors.at(weight.target);
     scope[weight.value] =
         bound.try_emplace(weight.target, weight.is_buffer ? CopyOfMemory(stored) : stored).first->second;
@@ -515,7 +219,7 @@ Result<Buffer> ExportArchive::State::Record(std::span<const int64_t> values, std
       TRY(recorder.DeclareConstant(foreign.value, kConstantBytesMax));
       continue;
     }
-    const auto is_it = [&](const Bound& b) { return b.target == weight->first && b.is_buffer; };
+    const auto is_it = [&](const ArchiveWeight& b) { return b.target == weight->first && b.is_buffer; };
     if (foreign.written && std::none_of(weights.begin(), weights.end(), is_it)) {
       return Error(Code::kUnsupported, fmt::format("the program writes '{}', which is no buffer", weight->first));
     }

@@ -9,6 +9,7 @@
 #include "compiler/import/import.h"
 #include "compiler/import/imported_graph.h"
 #include "compiler/import/layouts.h"
+#include "compiler/import/node_sizes.h"
 #include "compiler/import/operator_sizes.h"
 #include "compiler/import/positions.h"
 #include "compiler/import/recorded_sizes.h"
@@ -18,7 +19,6 @@
 #include "compiler/ir/verify.h"
 #include "compiler/ops/collectives.h"
 #include "compiler/ops/infer.h"
-#include "compiler/ops/op_table.h"
 #include "compiler/ops/ops.h"
 #include "compiler/ops/views.h"
 
@@ -26,22 +26,6 @@ namespace ingot::compiler {
 namespace {
 
 constexpr size_t kWalksMax = 200;
-
-/// Whether what the importer writes of this operator holds no sizes, or those of its own result.
-bool HasOwnSizes(std::string_view op) {
-  static const OpTable<bool> own = [] {
-    OpTable<bool> table;
-#define OWN_SIZES , true
-#include "compiler/ops/ops.def"
-    return table;
-  }();
-  return own.contains(op);
-}
-
-bool IsConst(const Type& type) {
-  const auto is_const = [](const Dim& dim) { return dim.is_const(); };
-  return std::ranges::all_of(type.sizes, is_const) && std::ranges::all_of(type.strides, is_const);
-}
 
 class Generalizer {
  public:
@@ -174,14 +158,6 @@ class Generalizer {
     return found;
   }
 
-  static bool HasInts(const Node& node) {
-    return std::ranges::any_of(node.args, [](const Arg& arg) {
-      const auto* number = std::get_if<Number>(&arg);
-      return std::holds_alternative<Dim>(arg) || (std::holds_alternative<Dims>(arg) && !std::get<Dims>(arg).empty()) ||
-             (number && std::holds_alternative<Dim>(number->value));
-    });
-  }
-
   Status GeneralizeArgs(Node& node) {
     if (node.step < 0) {
       if (node.sizes_of >= 0) {
@@ -267,7 +243,7 @@ class Generalizer {
       return {};
     }
     if (node.results.empty()) return {};
-    if (!TakesSizes(node)) {
+    if (!TakesSizes(out_, node)) {
       for (const ValueId result : node.results) generalized_[result] = true;
       return {};
     }
@@ -365,19 +341,6 @@ class Generalizer {
     }
   }
 
-  bool TakesSizes(const Node& node) const {
-    bool takes = false;
-    ForEachOperand(node, [&](ValueId id) { takes |= !IsConst(out_.type(id)); });
-    for (const Arg& arg : node.args) {
-      if (const auto* dim = std::get_if<Dim>(&arg)) takes |= !dim->is_const();
-      if (const auto* dims = std::get_if<Dims>(&arg))
-        takes |= !std::ranges::all_of(*dims, [](const Dim& d) { return d.is_const(); });
-      const auto* number = std::get_if<Number>(&arg);
-      if (const auto* dim = number ? std::get_if<Dim>(&number->value) : nullptr) takes |= !dim->is_const();
-    }
-    return takes;
-  }
-
   bool GeneralizeResult(const Node& node, ValueId result, const Inferred& inferred) {
     const Type& exact = exact_.type(result);
     Type& type = out_.value(result).type;
@@ -437,7 +400,7 @@ class Generalizer {
     }
     TRY(GeneralizeArgs(node));
     const bool is_known = GivesBack(call.op) || WaitsForCollective(call.op) || GaveBackAsInferred(node);
-    if (!is_known && TakesSizes(node)) FixOperands(node, call.op);
+    if (!is_known && TakesSizes(out_, node)) FixOperands(node, call.op);
     // It does so where that lies as asked.
     const bool is_layout = call.op == "aten.contiguous";
     ForEachOperand(node, [&](ValueId id) {

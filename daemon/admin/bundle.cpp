@@ -216,6 +216,80 @@ Task<SealedRef> BundledBlob(Core& core, const BundleReader& reader, Digest diges
   co_return std::move(room).Seal();
 }
 
+/// Counts what became of an entry.
+void AddOutcome(const Core& core, BundleReport& report, BundledEntry row) {
+  report.refused += row.outcome == "refused";
+  report.known += row.outcome == "known";
+  report.added += row.outcome == "new";
+  AddRow(core, report, std::move(row));
+}
+
+/// All records before any: what is no record is damage, and then nothing comes.
+Task<void> JudgeRecords(Core& core, const BundleReader& reader, const VariantDoor& door, const ImportOptions& options,
+                        BundleReport& report, const Progress& progress, Until until) {
+  for (const BundleMember& member : reader.entries()) {
+    CO_TRY(until.Check());
+    progress.Say("judges entries", report.entries, reader.entries().size());
+    CO_TRY_ASSIGN(Incoming in, ReadEntry(reader, member, door));
+    ++report.entries;
+    report.variants += in.variants.size();
+    if (!options.dry_run) continue;
+    SayOutcome(in);
+    // Of what may come it is not known before its artifact is looked at.
+    if (in.row.outcome.empty()) {
+      const Result<EntryRef> here = co_await core.entries.Get(member.name, until);
+      in.row.outcome = here && !(*here)->record.variants.empty() ? "known" : "new";
+    }
+    AddOutcome(core, report, std::move(in.row));
+  }
+  for (const BundleMember& member : reader.graphs()) {
+    CO_TRY(until.Check());
+    CO_TRY_ASSIGN(const ClaimedGraph claimed, ReadGraph(reader, member, door));
+    ++report.graphs;
+    if (options.dry_run && !claimed.is_welcome) ++report.graphs_refused;
+  }
+  co_return Status();
+}
+
+Task<void> StoreEntries(Core& core, const std::string& file, const BundleReader& reader, const VariantDoor& door,
+                        BundleReport& report, const Progress& progress, Until until) {
+  size_t done = 0;
+  for (const BundleMember& member : reader.entries()) {
+    CO_TRY(until.Check());
+    progress.Say("stores entries", done++, reader.entries().size());
+    CO_TRY_ASSIGN(Incoming in, ReadEntry(reader, member, door));
+    const Status took = co_await TakeEntry(core, door, in, until);
+    if (!took) {
+      co_return Error(report.added == 0 ? took.error().code() : Code::kHalfDone,
+                      fmt::format("{}: {}; {} entries before it are imported, and importing again goes on from there",
+                                  member.Path(), took.error().message(), report.added));
+    }
+    if (in.row.outcome == "refused") {
+      LogWarn("took nothing from a bundle", {{"file", file}, {"function", in.row.function}, {"reason", in.row.why}});
+    }
+    AddOutcome(core, report, std::move(in.row));
+  }
+  co_return Status();
+}
+
+Task<void> StoreGraphs(Core& core, const std::string& file, const BundleReader& reader, const VariantDoor& door,
+                       BundleReport& report, Until until) {
+  for (const BundleMember& member : reader.graphs()) {
+    CO_TRY(until.Check());
+    CO_TRY_ASSIGN(ClaimedGraph claimed, ReadGraph(reader, member, door));
+    Result<bool> took = co_await TakeGraph(core, door, claimed, until);
+    if (!took) co_return std::move(took).error().Wrap(member.Path());
+    report.graphs_added += *took;
+    report.graphs_refused += !claimed.is_welcome;
+    if (claimed.is_welcome) continue;
+    LogWarn("took no graph from a bundle", {{"file", file},
+                                            {"function", claimed.received.function},
+                                            {"verdict", NameOf(claimed.judgement.verdict)},
+                                            {"reason", claimed.judgement.text}});
+  }
+  co_return Status();
+}
+
 }  // namespace
 
 BundleLimits BundleLimitsOf(const Config& config) {
@@ -297,64 +371,10 @@ Task<BundleReport> ImportBundle(Core& core, std::string file, const cache::Trust
   BundleReport report;
   report.blobs = reader.blobs();
   report.bytes = reader.bytes();
-  // All records before any: what is no record is damage, and then nothing comes.
-  for (const BundleMember& member : reader.entries()) {
-    CO_TRY(until.Check());
-    progress.Say("judges entries", report.entries, reader.entries().size());
-    CO_TRY_ASSIGN(Incoming in, ReadEntry(reader, member, door));
-    ++report.entries;
-    report.variants += in.variants.size();
-    if (!options.dry_run) continue;
-    SayOutcome(in);
-    // Of what may come it is not known before its artifact is looked at.
-    if (in.row.outcome.empty()) {
-      const Result<EntryRef> here = co_await core.entries.Get(member.name, until);
-      in.row.outcome = here && !(*here)->record.variants.empty() ? "known" : "new";
-    }
-    report.refused += in.row.outcome == "refused";
-    report.known += in.row.outcome == "known";
-    report.added += in.row.outcome == "new";
-    AddRow(core, report, std::move(in.row));
-  }
-  for (const BundleMember& member : reader.graphs()) {
-    CO_TRY(until.Check());
-    CO_TRY_ASSIGN(const ClaimedGraph claimed, ReadGraph(reader, member, door));
-    ++report.graphs;
-    if (options.dry_run && !claimed.is_welcome) ++report.graphs_refused;
-  }
+  CO_TRY(co_await JudgeRecords(core, reader, door, options, report, progress, until));
   if (options.dry_run) co_return report;
-  size_t done = 0;
-  for (const BundleMember& member : reader.entries()) {
-    CO_TRY(until.Check());
-    progress.Say("stores entries", done++, reader.entries().size());
-    CO_TRY_ASSIGN(Incoming in, ReadEntry(reader, member, door));
-    const Status took = co_await TakeEntry(core, door, in, until);
-    if (!took) {
-      co_return Error(report.added == 0 ? took.error().code() : Code::kHalfDone,
-                      fmt::format("{}: {}; {} entries before it are imported, and importing again goes on from there",
-                                  member.Path(), took.error().message(), report.added));
-    }
-    report.refused += in.row.outcome == "refused";
-    report.known += in.row.outcome == "known";
-    report.added += in.row.outcome == "new";
-    if (in.row.outcome == "refused") {
-      LogWarn("took nothing from a bundle", {{"file", file}, {"function", in.row.function}, {"reason", in.row.why}});
-    }
-    AddRow(core, report, std::move(in.row));
-  }
-  for (const BundleMember& member : reader.graphs()) {
-    CO_TRY(until.Check());
-    CO_TRY_ASSIGN(ClaimedGraph claimed, ReadGraph(reader, member, door));
-    Result<bool> took = co_await TakeGraph(core, door, claimed, until);
-    if (!took) co_return std::move(took).error().Wrap(member.Path());
-    report.graphs_added += *took;
-    report.graphs_refused += !claimed.is_welcome;
-    if (claimed.is_welcome) continue;
-    LogWarn("took no graph from a bundle", {{"file", file},
-                                            {"function", claimed.received.function},
-                                            {"verdict", NameOf(claimed.judgement.verdict)},
-                                            {"reason", claimed.judgement.text}});
-  }
+  CO_TRY(co_await StoreEntries(core, file, reader, door, report, progress, until));
+  CO_TRY(co_await StoreGraphs(core, file, reader, door, report, until));
   core.sweeper.Wrote();
   LogInfo("imported",
           {{"file", file}, {"entries", report.entries}, {"new", report.added}, {"refused", report.refused}});

@@ -239,6 +239,57 @@ Result<BundleReader::Header> BundleReader::ReadHeader(uint64_t at) const {
   return header;
 }
 
+Status BundleReader::CheckFirst(const Header& header) {
+  std::string text(std::min<uint64_t>(header.bytes, kFirstText.size() + 16), '\0');
+  TRY(ReadAt(header.at, reinterpret_cast<uint8_t*>(text.data()), text.size()));
+  if (header.name != kFirstName || !text.starts_with(kFirstWord)) {
+    return Bad(fmt::format("{} is no bundle: it begins with {}", path_, Shown(header.name)));
+  }
+  if (text != kFirstText && text != kFirstTextOfOne) {
+    return Error(Code::kIncompatible, fmt::format("{} is a bundle of another version ({}), this build reads 1 and 2",
+                                                  path_, Shown(text.substr(kFirstWord.size()))));
+  }
+  first_ = text;
+  return {};
+}
+
+Result<BundleMember> BundleReader::MemberOf(const Header& header, const BundleLimits& limits) const {
+  BundleMember member{.bytes = header.bytes, .at = header.at};
+  bool is_known = false;
+  for (const BundleKind kind : {BundleKind::kEntry, BundleKind::kBlob, BundleKind::kGraph}) {
+    if (kind == BundleKind::kGraph && first_ == kFirstTextOfOne) continue;
+    const std::string_view folder = kFolders[static_cast<size_t>(kind)];
+    if (!header.name.starts_with(folder)) continue;
+    const Result<Digest> name = Digest::FromHex(std::string_view(header.name).substr(folder.size()));
+    if (!name || folder.size() + name->ToHex().size() != header.name.size()) continue;
+    member.kind = kind;
+    member.name = *name;
+    is_known = member.Path() == header.name;
+  }
+  if (!is_known) {
+    return Bad(fmt::format("{}: {} is the name of nothing that a bundle holds", path_, Shown(header.name)));
+  }
+  const bool is_blob = member.kind == BundleKind::kBlob;
+  const uint64_t bytes_max = is_blob ? limits.blob_bytes_max : limits.record_bytes_max;
+  if (bytes_max != 0 && member.bytes > bytes_max) {
+    return OverLimit(fmt::format("{}: bytes of {}", path_, member.Path()), member.bytes, bytes_max,
+                     is_blob ? "store_value_bytes_max" : "what a record may have");
+  }
+  return member;
+}
+
+Result<Digest> BundleReader::ContentOf(const BundleMember& member, Buffer& piece, const Progress& progress) const {
+  Hasher hasher;
+  for (uint64_t done = 0; done < member.bytes;) {
+    const uint64_t part = std::min<uint64_t>(member.bytes - done, piece.size());
+    TRY(ReadAt(member.at + done, piece.data(), part));
+    hasher.Add(Bytes(piece.data(), part));
+    done += part;
+    if (progress) TRY(progress(member.at + done, size_));
+  }
+  return hasher.Finish();
+}
+
 Status BundleReader::CheckAll(const BundleLimits& limits, const Progress& progress) {
   if (limits.bytes_max != 0 && size_ > limits.bytes_max) {
     return OverLimit(path_ + ": bytes", size_, limits.bytes_max, "bundle_bytes_max");
@@ -257,17 +308,7 @@ Status BundleReader::CheckAll(const BundleLimits& limits, const Progress& progre
       return Bad(fmt::format("{}: there are bytes behind {} that belong to nothing", path_, Shown(header.name)));
     }
     if (i == 0) {
-      std::string text(std::min<uint64_t>(header.bytes, kFirstText.size() + 16), '\0');
-      TRY(ReadAt(header.at, reinterpret_cast<uint8_t*>(text.data()), text.size()));
-      if (header.name != kFirstName || !text.starts_with(kFirstWord)) {
-        return Bad(fmt::format("{} is no bundle: it begins with {}", path_, Shown(header.name)));
-      }
-      if (text != kFirstText && text != kFirstTextOfOne) {
-        return Error(Code::kIncompatible,
-                     fmt::format("{} is a bundle of another version ({}), this build reads 1 and 2", path_,
-                                 Shown(text.substr(kFirstWord.size()))));
-      }
-      first_ = text;
+      TRY(CheckFirst(header));
       continue;
     }
     if (header.name == kListName) {
@@ -275,42 +316,14 @@ Status BundleReader::CheckAll(const BundleLimits& limits, const Progress& progre
       TRY(CheckEnd(at));
       break;
     }
-    BundleMember member{.bytes = header.bytes, .at = header.at};
-    bool is_known = false;
-    for (const BundleKind kind : {BundleKind::kEntry, BundleKind::kBlob, BundleKind::kGraph}) {
-      if (kind == BundleKind::kGraph && first_ == kFirstTextOfOne) continue;
-      const std::string_view folder = kFolders[static_cast<size_t>(kind)];
-      if (!header.name.starts_with(folder)) continue;
-      const Result<Digest> name = Digest::FromHex(std::string_view(header.name).substr(folder.size()));
-      if (!name || folder.size() + name->ToHex().size() != header.name.size()) continue;
-      member.kind = kind;
-      member.name = *name;
-      is_known = member.Path() == header.name;
-    }
-    if (!is_known) {
-      return Bad(fmt::format("{}: {} is the name of nothing that a bundle holds", path_, Shown(header.name)));
-    }
-    const bool is_blob = member.kind == BundleKind::kBlob;
-    const uint64_t bytes_max = is_blob ? limits.blob_bytes_max : limits.record_bytes_max;
-    if (bytes_max != 0 && member.bytes > bytes_max) {
-      return OverLimit(fmt::format("{}: bytes of {}", path_, member.Path()), member.bytes, bytes_max,
-                       is_blob ? "store_value_bytes_max" : "what a record may have");
-    }
+    TRY_ASSIGN(BundleMember member, MemberOf(header, limits));
     if (limits.members_max != 0 && met.size() >= limits.members_max) {
       return OverLimit(path_ + ": members", met.size() + 1, limits.members_max, "bundle_members_max");
     }
     if (!names[static_cast<size_t>(member.kind)].insert(member.name).second) {
       return Bad(fmt::format("{}: {} is in it twice", path_, member.Path()));
     }
-    Hasher hasher;
-    for (uint64_t done = 0; done < member.bytes;) {
-      const uint64_t part = std::min<uint64_t>(member.bytes - done, piece.size());
-      TRY(ReadAt(member.at + done, piece.data(), part));
-      hasher.Add(Bytes(piece.data(), part));
-      done += part;
-      if (progress) TRY(progress(member.at + done, size_));
-    }
-    member.content = hasher.Finish();
+    TRY_ASSIGN(member.content, ContentOf(member, piece, progress));
     if (member.kind == BundleKind::kBlob && member.content != member.name) {
       return Bad(
           fmt::format("{}: {} has other bytes: theirs is the digest {}", path_, member.Path(), member.content.ToHex()));

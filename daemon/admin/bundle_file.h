@@ -98,6 +98,12 @@ class BundleReader {
   Status ReadAt(uint64_t at, uint8_t* into, uint64_t bytes) const;
   Result<Header> ReadHeader(uint64_t at) const;
   Status CheckAll(const BundleLimits& limits, const Progress& progress);
+  /// The first member says what the file is, and of which version.
+  Status CheckFirst(const Header& header);
+  /// What is behind a header, without its digest.
+  Result<BundleMember> MemberOf(const Header& header, const BundleLimits& limits) const;
+  /// The digest of a member's bytes, which are read through `piece`.
+  Result<Digest> ContentOf(const BundleMember& member, Buffer& piece, const Progress& progress) const;
   /// The list of members against what was met.
   Status CheckList(const Header& header, const std::vector<BundleMember>& met) const;
   Status CheckEnd(uint64_t at) const;

@@ -64,6 +64,76 @@ Json ProofJson(const proto::GraphProofT& proof) {
   return {{"sizes", proof.sizes}, {"skipped", proof.skipped}, {"unknown", proof.unknown}};
 }
 
+Json ArenasJson(const proto::Manifest& manifest) {
+  const auto* arenas = manifest.recipe() == nullptr ? nullptr : manifest.recipe()->arenas();
+  Json out = Json::array();
+  for (uint32_t i = 0; arenas != nullptr && i < arenas->size(); ++i) {
+    const proto::ArenaLayout& layout = *arenas->Get(i);
+    Json values = Json::array();
+    for (uint32_t k = 0; layout.values() != nullptr && k < layout.values()->size(); ++k) {
+      values.push_back(layout.values()->Get(k));
+    }
+    out.push_back({{"sizes", std::move(values)}, {"bytes", layout.bytes()}});
+  }
+  return out;
+}
+
+/// Which schedules were chosen, and what was measured here of them.
+Json ChoicesJson(Core& core, const proto::Manifest& manifest) {
+  const auto* choices = manifest.recipe() == nullptr ? nullptr : manifest.recipe()->choices();
+  const Result<CompilerFacts> facts = choices == nullptr ? CompilerFacts() : core.compilers.Facts();
+  Json out = Json::array();
+  for (uint32_t i = 0; choices != nullptr && i < choices->size(); ++i) {
+    const proto::KernelChoice& choice = *choices->Get(i);
+    const Digest kernel{choice.kernel_low(), choice.kernel_high()};
+    Json one = {{"kernel", kernel.ToHex()}, {"schedule", choice.schedule() == nullptr ? "" : choice.schedule()->str()}};
+    // It may have been measured elsewhere.
+    if (const auto measured = facts ? core.tuning.Of(*facts, kernel) : nullptr) {
+      one["name"] = measured->name;
+      one["first_ns"] = measured->first_ns;
+      one["best_ns"] = measured->best_ns;
+      if (measured->faster != proto::Rival::Unmeasured) {
+        one["kernel_ns"] = measured->kernel_ns;
+        one["library_ns"] = measured->library_ns;
+      }
+    }
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+/// Adds what the compiler noted: what it made of the graph, and what was proved.
+void AddProvenance(Json& out, const proto::Provenance& made) {
+  out["compiler"] = made.compiler() == nullptr ? "" : made.compiler()->str();
+  out["target"] = made.target() == nullptr ? "" : made.target()->str();
+  out["nodes"] = made.nodes();
+  out["fused_nodes"] = made.fused_nodes();
+  out["native_share"] = made.native_share();
+  out["arena_bytes"] = made.arena_bytes();
+  out["arena_bytes_min"] = made.arena_bytes_min();
+  out["proof_kernels"] = made.proof_kernels();
+  out["proofs"] = Json::array();
+  const auto text = [](const flatbuffers::String* s) { return s == nullptr ? std::string() : s->str(); };
+  for (uint32_t i = 0; made.proofs() != nullptr && i < made.proofs()->size(); ++i) {
+    const proto::KernelProof& proof = *made.proofs()->Get(i);
+    out["proofs"].push_back({{"kernel", text(proof.kernel())},
+                             {"rows", proof.rows()},
+                             {"rows_run", proof.rows_run()},
+                             {"skipped", text(proof.skipped())}});
+  }
+  out["launch_proofs"] = Json::array();
+  for (uint32_t i = 0; made.launch_proofs() != nullptr && i < made.launch_proofs()->size(); ++i) {
+    const proto::LaunchProof& proof = *made.launch_proofs()->Get(i);
+    out["launch_proofs"].push_back({{"kernel", text(proof.kernel())},
+                                    {"sizes", proof.sizes()},
+                                    {"elements", proof.elements()},
+                                    {"skipped", text(proof.skipped())}});
+  }
+  if (const proto::GraphProof* whole = made.graph_proof()) {
+    out["graph_proof"] = ProofJson(*std::unique_ptr<proto::GraphProofT>(whole->UnPack()));
+  }
+}
+
 /// What the artifact says of itself: how it was made and what a call of it runs.
 Task<Json> ProvenanceJson(Core& core, Digest artifact, Until until) {
   CO_TRY_ASSIGN(const SealedRef file, co_await core.artifacts.Get(artifact, until));
@@ -88,65 +158,9 @@ Task<Json> ProvenanceJson(Core& core, Digest artifact, Until until) {
               {"special_kernels", special_kernels},
               {"code_bytes", view.code.size()},
               {"constant_bytes", view.constants.size()}};
-  const auto* arenas = manifest.recipe() == nullptr ? nullptr : manifest.recipe()->arenas();
-  out["arenas"] = Json::array();
-  for (uint32_t i = 0; arenas != nullptr && i < arenas->size(); ++i) {
-    const proto::ArenaLayout& layout = *arenas->Get(i);
-    Json values = Json::array();
-    for (uint32_t k = 0; layout.values() != nullptr && k < layout.values()->size(); ++k) {
-      values.push_back(layout.values()->Get(k));
-    }
-    out["arenas"].push_back({{"sizes", std::move(values)}, {"bytes", layout.bytes()}});
-  }
-  const auto* choices = manifest.recipe() == nullptr ? nullptr : manifest.recipe()->choices();
-  const Result<CompilerFacts> facts = choices == nullptr ? CompilerFacts() : core.compilers.Facts();
-  out["choices"] = Json::array();
-  for (uint32_t i = 0; choices != nullptr && i < choices->size(); ++i) {
-    const proto::KernelChoice& choice = *choices->Get(i);
-    const Digest kernel{choice.kernel_low(), choice.kernel_high()};
-    Json one = {{"kernel", kernel.ToHex()}, {"schedule", choice.schedule() == nullptr ? "" : choice.schedule()->str()}};
-    // It may have been measured elsewhere.
-    if (const auto measured = facts ? core.tuning.Of(*facts, kernel) : nullptr) {
-      one["name"] = measured->name;
-      one["first_ns"] = measured->first_ns;
-      one["best_ns"] = measured->best_ns;
-      if (measured->faster != proto::Rival::Unmeasured) {
-        one["kernel_ns"] = measured->kernel_ns;
-        one["library_ns"] = measured->library_ns;
-      }
-    }
-    out["choices"].push_back(std::move(one));
-  }
-  if (const proto::Provenance* made = manifest.provenance()) {
-    out["compiler"] = made->compiler() == nullptr ? "" : made->compiler()->str();
-    out["target"] = made->target() == nullptr ? "" : made->target()->str();
-    out["nodes"] = made->nodes();
-    out["fused_nodes"] = made->fused_nodes();
-    out["native_share"] = made->native_share();
-    out["arena_bytes"] = made->arena_bytes();
-    out["arena_bytes_min"] = made->arena_bytes_min();
-    out["proof_kernels"] = made->proof_kernels();
-    out["proofs"] = Json::array();
-    const auto text = [](const flatbuffers::String* s) { return s == nullptr ? std::string() : s->str(); };
-    for (uint32_t i = 0; made->proofs() != nullptr && i < made->proofs()->size(); ++i) {
-      const proto::KernelProof& proof = *made->proofs()->Get(i);
-      out["proofs"].push_back({{"kernel", text(proof.kernel())},
-                               {"rows", proof.rows()},
-                               {"rows_run", proof.rows_run()},
-                               {"skipped", text(proof.skipped())}});
-    }
-    out["launch_proofs"] = Json::array();
-    for (uint32_t i = 0; made->launch_proofs() != nullptr && i < made->launch_proofs()->size(); ++i) {
-      const proto::LaunchProof& proof = *made->launch_proofs()->Get(i);
-      out["launch_proofs"].push_back({{"kernel", text(proof.kernel())},
-                                      {"sizes", proof.sizes()},
-                                      {"elements", proof.elements()},
-                                      {"skipped", text(proof.skipped())}});
-    }
-    if (const proto::GraphProof* whole = made->graph_proof()) {
-      out["graph_proof"] = ProofJson(*std::unique_ptr<proto::GraphProofT>(whole->UnPack()));
-    }
-  }
+  out["arenas"] = ArenasJson(manifest);
+  out["choices"] = ChoicesJson(core, manifest);
+  if (const proto::Provenance* made = manifest.provenance()) AddProvenance(out, *made);
   co_return out;
 }
 

@@ -377,6 +377,11 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
     ours.push_back(std::move(out));
   }
   if (ours.empty()) co_return Status();
+  co_return co_await MergeEntry(std::move(entry), ours, cost_s, std::move(until));
+}
+
+Task<void> Cluster::MergeEntry(EntryRef entry, const std::vector<std::unique_ptr<proto::SignedVariantT>>& ours,
+                               double cost_s, Until until) {
   const cache::KeyId self = parts_.key->public_key().id();
   while (true) {
     CO_TRY(until.Check());

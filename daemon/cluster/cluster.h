@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -132,6 +133,9 @@ class Cluster {
   Task<bool> TakeEntry(Digest digest, const proto::ClusterEntry& shared, Until until);
   /// Whether keys that are trusted have said already all that an entry says.
   bool IsSaid(const proto::ClusterEntry& shared, const Entry& entry) const;
+  /// Puts what this machine says of an entry beside what others say; nothing where they have said as much meanwhile.
+  Task<void> MergeEntry(EntryRef entry, const std::vector<std::unique_ptr<proto::SignedVariantT>>& ours, double cost_s,
+                        Until until);
   /// Others may have added to an entry that nobody had a while ago.
   void IsThere(const Digest& entry);
   Task<void> PutBlob(Digest digest, double cost_s, Until until);

@@ -33,16 +33,19 @@ class CompileService {
   Task<void> NoteRefusal(const Request& request, const Error& error);
   /// The reply where a variant of the entry serves the recording.
   Task<std::optional<Reply>> ServeStored(Request& request);
+  Task<std::optional<Reply>> ServeProven(Request& request, const proto::StoredVariantT& stored);
+
+  // candidates.cpp
   std::string RangeFor(const Request& request, const std::string& graph_template,
                        const std::vector<int64_t>& symbols) const;
   Task<bool> Takes(Digest artifact, const std::vector<int64_t>& proven, size_t symbol_count, Until until);
   Task<std::optional<Candidate>> InstanceOf(const Request& request, const proto::StoredVariantT& stored);
-  Task<std::optional<Reply>> ServeProven(Request& request, const proto::StoredVariantT& stored);
   Task<void> FindGeared(Request& request);
   Task<void> AddTemplates(Request& request);
   bool AddRanged(Request& request) const;
   bool AddTemplate(Request& request, const std::string& text,
                    std::shared_ptr<const proto::VariantT> other = nullptr) const;
+
   Task<Landed> Attempt(Request& request);
   /// Compiles for everybody who waits for the key, whoever they are.
   boost::asio::awaitable<void> Fly(Digest graph_key, CompileJob job);

@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "client/onnx/operators/operators.h"
@@ -174,7 +176,7 @@ const char* OwnOperator(const Rule& rule, const at::Tensor& x, bool& aligns) {
   return rank == 2 && rule.cubic == -0.75 ? "aten::upsample_bicubic2d.vec" : nullptr;
 }
 
-Results Resize(NodeCall& n) {
+Rule RuleOf(NodeCall& n) {
   Rule rule;
   rule.mode = n.TextOf("mode", "nearest");
   rule.coordinates = n.TextOf("coordinate_transformation_mode", "half_pixel");
@@ -183,104 +185,142 @@ Results Resize(NodeCall& n) {
   rule.outside_value = n.FloatOf("extrapolation_value", 0.0);
   rule.antialias = n.FlagOf("antialias", 0);
   rule.excludes_outside = n.FlagOf("exclude_outside", 0);
-  const std::string policy = n.TextOf("keep_aspect_ratio_policy", "stretch");
-  if (rule.mode != "nearest" && rule.mode != "linear" && rule.mode != "cubic")
-    Reject(fmt::format("mode '{}'", rule.mode));
-  const at::Tensor x = n.In(0);
-  const Ints from = n.SizesOf(x);
-  std::vector<int64_t> axes(static_cast<size_t>(x.dim()));
-  std::iota(axes.begin(), axes.end(), 0);
-  if (const auto given = n.IntsOf("axes")) axes = NodeCall::Axes(*given, x.dim());
+  return rule;
+}
 
-  std::vector<double> scales = n.Has(2) ? n.NumbersAt(2) : std::vector<double>{};
-  std::ranges::transform(scales, scales.begin(), AsWritten);
+/// Which dims a node resizes, by which factors or to which sizes.
+struct Asked {
+  std::vector<int64_t> axes;
+  bool has_scales = false;
+  std::vector<double> scales;
   Ints to;
-  const bool has_scales = !scales.empty();
+};
+
+Asked AskedOf(NodeCall& n, const at::Tensor& x) {
+  Asked asked;
+  asked.axes.resize(static_cast<size_t>(x.dim()));
+  std::iota(asked.axes.begin(), asked.axes.end(), 0);
+  if (const auto given = n.IntsOf("axes")) asked.axes = NodeCall::Axes(*given, x.dim());
+
+  std::vector<double>& scales = asked.scales;
+  scales = n.Has(2) ? n.NumbersAt(2) : std::vector<double>{};
+  std::ranges::transform(scales, scales.begin(), AsWritten);
+  asked.has_scales = !scales.empty();
   if (std::ranges::any_of(scales, [](double scale) { return !(scale > 0 && scale < kScaleMax); })) {
     Reject("impossible scales");
   }
-  if (!has_scales) {
-    to = n.IntsAt(3);
-    if (to.size() != axes.size()) Reject(fmt::format("{} sizes for {} axes", to.size(), axes.size()));
-  } else if (scales.size() != axes.size()) {
-    Reject(fmt::format("{} scales for {} axes", scales.size(), axes.size()));
+  if (!asked.has_scales) {
+    asked.to = n.IntsAt(3);
+    if (asked.to.size() != asked.axes.size()) {
+      Reject(fmt::format("{} sizes for {} axes", asked.to.size(), asked.axes.size()));
+    }
+  } else if (scales.size() != asked.axes.size()) {
+    Reject(fmt::format("{} scales for {} axes", scales.size(), asked.axes.size()));
   }
-  // The dims behind the first two, stretched to sizes or by scales, are what PyTorch's operators take.
+  return asked;
+}
+
+/// By PyTorch's own operator, which takes the dims behind the first two; nullopt where none has the same meaning.
+std::optional<at::Tensor> ByOwnOperator(NodeCall& n, const at::Tensor& x, const Ints& from, const Rule& rule,
+                                        const Asked& asked) {
   bool aligns = false;
-  const char* const own = policy == "stretch" ? OwnOperator(rule, x, aligns) : nullptr;
-  bool is_plain = own != nullptr;
+  const char* const own = OwnOperator(rule, x, aligns);
+  if (own == nullptr) return std::nullopt;
+  bool is_plain = true;
   std::vector<double> factors(static_cast<size_t>(std::max<int64_t>(x.dim() - 2, 0)), 1.0);
   Ints targets(from.begin() + std::min<int64_t>(2, x.dim()), from.end());
-  for (size_t i = 0; i < axes.size() && is_plain; ++i) {
-    const auto axis = static_cast<size_t>(axes[i]);
+  for (size_t i = 0; i < asked.axes.size() && is_plain; ++i) {
+    const auto axis = static_cast<size_t>(asked.axes[i]);
     // A single position is found in a way of its own.
     const bool is_pytorch = rule.coordinates == "pytorch_half_pixel";
     if (axis < 2) {
-      is_plain = has_scales ? scales[i] == 1.0 : to[i] == from[axis];
-    } else if (has_scales) {
-      factors[axis - 2] = scales[i];
-      if (is_pytorch) is_plain = is_plain && from[axis] >= Int(static_cast<int64_t>(std::ceil(2 / scales[i])));
+      is_plain = asked.has_scales ? asked.scales[i] == 1.0 : asked.to[i] == from[axis];
+    } else if (asked.has_scales) {
+      factors[axis - 2] = asked.scales[i];
+      const double enough = std::ceil(2 / asked.scales[i]);
+      if (is_pytorch) is_plain = is_plain && from[axis] >= Int(static_cast<int64_t>(enough));
     } else {
-      targets[axis - 2] = to[i];
-      is_plain = is_plain && (!is_pytorch || to[i] > Int(1));
+      targets[axis - 2] = asked.to[i];
+      is_plain = is_plain && (!is_pytorch || asked.to[i] > Int(1));
     }
   }
-  if (is_plain) {
-    Ints made{from[0], from[1]};
-    for (size_t i = 0; i < targets.size(); ++i) {
-      made.emplace_back(static_cast<int64_t>(std::ceil(static_cast<double>(targets[i].seen()) * factors[i])));
-    }
-    NodeCall::CheckCount(made);
-    Args args = {x, std::nullopt, std::nullopt};
-    if (has_scales) {
-      c10::impl::GenericList list(c10::AnyType::get());
-      for (const double factor : factors) list.push_back(factor);
-      args[2].value = std::move(list);
-    } else {
-      args[1] = Arg(targets);
-    }
-    if (rule.mode != "nearest") args.insert(args.begin() + 2, Arg(aligns));
-    return {n.Call(own, std::move(args))};
+  if (!is_plain) return std::nullopt;
+  Ints made{from[0], from[1]};
+  for (size_t i = 0; i < targets.size(); ++i) {
+    made.emplace_back(static_cast<int64_t>(std::ceil(static_cast<double>(targets[i].seen()) * factors[i])));
   }
+  NodeCall::CheckCount(made);
+  Args args = {x, std::nullopt, std::nullopt};
+  if (asked.has_scales) {
+    c10::impl::GenericList list(c10::AnyType::get());
+    for (const double factor : factors) list.push_back(factor);
+    args[2].value = std::move(list);
+  } else {
+    args[1] = Arg(targets);
+  }
+  if (rule.mode != "nearest") args.insert(args.begin() + 2, Arg(aligns));
+  return n.Call(own, std::move(args));
+}
 
-  std::vector<double> region;
-  if (rule.coordinates == "tf_crop_and_resize") region = n.NumbersAt(1);
-  if (!region.empty() && region.size() != 2 * axes.size()) Reject("a region of another number of axes");
-  if (!has_scales && policy != "stretch") {
-    double factor = 0;
-    for (size_t i = 0; i < axes.size(); ++i) {
-      const double own_factor =
-          static_cast<double>(to[i].Fix()) / static_cast<double>(from[static_cast<size_t>(axes[i])].Fix());
-      const bool takes = i == 0 || (policy == "not_larger" ? own_factor < factor : own_factor > factor);
-      if (takes) factor = own_factor;
-    }
-    if (policy != "not_larger" && policy != "not_smaller") Reject(fmt::format("policy '{}'", policy));
-    scales.assign(axes.size(), factor);
+/// The factor of all dims that keeps their ratio, within the sizes that are asked for or around them.
+double FactorOf(const std::string& policy, const Asked& asked, const Ints& from) {
+  double factor = 0;
+  for (size_t i = 0; i < asked.axes.size(); ++i) {
+    const double own_factor =
+        static_cast<double>(asked.to[i].Fix()) / static_cast<double>(from[static_cast<size_t>(asked.axes[i])].Fix());
+    const bool takes = i == 0 || (policy == "not_larger" ? own_factor < factor : own_factor > factor);
+    if (takes) factor = own_factor;
   }
+  if (policy != "not_larger" && policy != "not_smaller") Reject(fmt::format("policy '{}'", policy));
+  return factor;
+}
+
+/// The dims that are another after it. `region`: of interest, its starts and then its ends; empty: all.
+std::vector<Line> LinesOf(const Asked& asked, const Ints& from, std::span<const double> region) {
   std::vector<Line> lines;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    Line line{axes[i], from[static_cast<size_t>(axes[i])].Fix()};
+  for (size_t i = 0; i < asked.axes.size(); ++i) {
+    Line line{asked.axes[i], from[static_cast<size_t>(asked.axes[i])].Fix()};
     if (line.from == 0) Reject("an empty dim");
     const double size = static_cast<double>(line.from);
-    if (has_scales) {
-      line.scale = scales[i];
+    if (asked.has_scales) {
+      line.scale = asked.scales[i];
       line.to = static_cast<int64_t>(std::floor(size * line.scale));
-    } else if (!scales.empty()) {
-      line.scale = scales[i];
+    } else if (!asked.scales.empty()) {
+      line.scale = asked.scales[i];
       line.to = static_cast<int64_t>(std::floor(size * line.scale + 0.5));
     } else {
-      line.to = to[i].Fix();
+      line.to = asked.to[i].Fix();
       line.scale = static_cast<double>(line.to) / size;
     }
     if (line.to < 1 || line.to > kSizeMax || !(line.scale > 0)) Reject(fmt::format("a size of {}", line.to));
     if (!region.empty()) {
       line.start = region[i];
-      line.end = region[axes.size() + i];
+      line.end = region[asked.axes.size() + i];
     }
     NodeCall::CheckCount({Int(line.to), Int(line.from)});
     if (line.to != line.from || line.scale != 1 || !region.empty()) lines.push_back(line);
   }
-  return {ByWeights(n, x, rule, lines)};
+  return lines;
+}
+
+Results Resize(NodeCall& n) {
+  const Rule rule = RuleOf(n);
+  const std::string policy = n.TextOf("keep_aspect_ratio_policy", "stretch");
+  if (rule.mode != "nearest" && rule.mode != "linear" && rule.mode != "cubic")
+    Reject(fmt::format("mode '{}'", rule.mode));
+  const at::Tensor x = n.In(0);
+  const Ints from = n.SizesOf(x);
+  Asked asked = AskedOf(n, x);
+  if (policy == "stretch") {
+    if (const auto made = ByOwnOperator(n, x, from, rule, asked)) return {*made};
+  }
+  std::vector<double> region;
+  if (rule.coordinates == "tf_crop_and_resize") region = n.NumbersAt(1);
+  if (!region.empty() && region.size() != 2 * asked.axes.size()) Reject("a region of another number of axes");
+  if (!asked.has_scales && policy != "stretch") {
+    asked.scales.assign(asked.axes.size(), FactorOf(policy, asked, from));
+  }
+  return {ByWeights(n, x, rule, LinesOf(asked, from, region))};
 }
 
 constexpr Operator kTable[] = {{"Resize", 11, Resize}};

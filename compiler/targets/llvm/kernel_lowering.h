@@ -61,6 +61,7 @@ class KernelLowering {
   Value* FrameField(unsigned offset, llvm::Type* type);
   void DecodeFirstRow(Value* row, std::vector<Value*>& vars);
   std::vector<Value*> NextRow(Value* next_row);
+  void ShareScratch(Value* scratch);
   Status LowerRows(Value* begin, Value* end, llvm::BasicBlock* done);
   Status LowerRowBody();
   Value* InvariantIndex(const loop::Index& index);
@@ -147,7 +148,7 @@ class KernelLowering {
   }
   bool IsRowBuffer(const loop::Inst& inst) const { return inst.buffer >= kernel_.params.size(); }
 
-  // lower_contract.cpp: tiles of rows and columns; lower_packed.cpp: columns that are packed first.
+  // lower_task.cpp: tiles of rows and columns.
   struct Contract;
   struct Line;
   struct Factors;
@@ -159,14 +160,28 @@ class KernelLowering {
   Status LowerRowsOfTask(std::span<const loop::Block> blocks, std::span<const loop::Block> later);
   Value* ScalarSlot(loop::Id id, Value* row);
   std::vector<loop::Id> ScalarsFromOutside(std::span<const loop::Block> blocks) const;
+  std::vector<Value*> RowVarsAt(Value* row);
+  std::vector<Value*> RowVarsBehind(const Line& line, Value* row);
+
+  // lower_contract.cpp: register tiles; lower_packed.cpp: columns that are packed first.
+  using Range = std::pair<Value*, Value*>;
   Status LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile);
   Value* DepthOf(const Contract& c, size_t depth);
   Status LowerStrategies(const loop::Block& block, const loop::ContractionSchedule& tile);
+  Value* FirstOfTask(loop::Id id);
+  void BeginContraction(Contract& c);
+  bool HasWindows(const Contract& c) const;
+  static int64_t TileWidth(const Contract& c);
   Status LowerStrategy(Contract c);
+  Status ContractPiece(Contract& c, Range columns, Value* first_k, Value* end_k);
+  Status FillPanel(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  Status ContractRows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  Status OnceWhere(Value* holds, const std::function<Status(Accumulators&)>& body);
+  Status ContractTile(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  void AddScaled(const Contract& c, std::span<const Line> left, std::span<const Line> right,
+                 std::span<Value* const> along_lanes, std::span<Value*> sums);
   Status ContractAlongDepth(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status ContractAlongColumns(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
-  std::vector<Value*> RowVarsAt(Value* row);
-  std::vector<Value*> RowVarsBehind(const Line& line, Value* row);
   Value* PackedStep(const Contract& c, Value* first_k);
   Status ForEachPacked(Contract& c, Value* first_k, Value* end_k, bool with_unrolled, Accumulators& running,
                        const std::function<Status(Value*, Value*, Accumulators&)>& body);
@@ -198,6 +213,7 @@ class KernelLowering {
   Value* StrideOfRows(const Contract& c);
   Status ZeroBeforeTiles(const Contract& c, Value* row, Value* column, Value* first_k);
   Status StoreTiles(const Contract& c, Value* row, Value* column, Value* first_k);
+  void MultiplyTiles(const Contract& c, Value* from, Value* apart, Value* first_k);
   Status ContractTiles(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);
 
   // lower_row.cpp: contractions of few rows.
@@ -217,7 +233,6 @@ class KernelLowering {
                                             Value* first_k, Value* end_k);
   Status ContractStreamed(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
   // lower_active_range.cpp: the parts of loops that rows have a use for.
-  using Range = std::pair<Value*, Value*>;
   Range Within(const loop::ActiveRange& active_range, Value* first, Value* end);
   Range ActiveRangeOfRow(const loop::ActiveRange& active_range, Value* row);
   Range Joined(Range range, Range other);
@@ -229,6 +244,8 @@ class KernelLowering {
   void BeginWindows(Contract& c);
   Status PieceOfWindows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status PackWindows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  Value* LineOfPanel(const Contract& c, const WindowPanel& panel);
+  Value* LoadOrZero(const loop::Inst& load, Value* at, Value* reads);
   Status ContractWindows(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);
   void AddWindowStep(const Contract& c, Value* at, const std::function<Value*(unsigned)>& read, Accumulators& sums);
   void FetchNextPiece(const Contract& c, const WindowPanel& panel, Value* row, Value* column, Value* end_k);

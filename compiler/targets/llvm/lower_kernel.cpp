@@ -128,6 +128,25 @@ std::vector<Value*> KernelLowering::NextRow(Value* next_row) {
   return next;
 }
 
+/// Gives row buffers, panels and squares their pieces of the call's scratch memory.
+void KernelLowering::ShareScratch(Value* scratch) {
+  const auto take = [&](const Dim& size) {
+    Value* bytes = prologue_.CreateAnd(prologue_.CreateAdd(Evaluate(size), prologue_.I64(63)), prologue_.I64(-64));
+    return std::exchange(scratch, prologue_.CreateInBoundsGEP(prologue_.getInt8Ty(), scratch, {bytes}));
+  };
+  const Scratch pieces = ScratchOf(kernel_, schedule_, unit_);
+  for (const Dim& bytes : pieces.row_buffers) buffers_.push_back(take(bytes));
+  size_t contraction = 0;
+  for (const loop::Block& block : kernel_.blocks) {
+    if (block.is_contraction()) panels_[&block] = take(pieces.panels[contraction++]);
+  }
+  for (size_t i = 0; i < schedule_.transposed.size(); ++i) {
+    transposed_[schedule_.transposed[i]] = scratch;
+    const auto bytes = static_cast<uint64_t>(pieces.squares[i]);
+    scratch = prologue_.CreateConstInBoundsGEP1_64(prologue_.getInt8Ty(), scratch, bytes);
+  }
+}
+
 Status KernelLowering::Run() {
   llvm::LLVMContext& context = function_->getContext();
   llvm::BasicBlock* entry = llvm::BasicBlock::Create(context, "entry", function_);
@@ -145,22 +164,7 @@ Status KernelLowering::Run() {
     Value* at = prologue_.CreateConstInBoundsGEP1_64(pointer, table, i);
     buffers_.push_back(prologue_.CreateLoad(pointer, at));
   }
-  Value* scratch = FrameField(offsetof(IngotCallFrame, scratch), pointer);
-  const auto take = [&](const Dim& size) {
-    Value* bytes = prologue_.CreateAnd(prologue_.CreateAdd(Evaluate(size), prologue_.I64(63)), prologue_.I64(-64));
-    return std::exchange(scratch, prologue_.CreateInBoundsGEP(prologue_.getInt8Ty(), scratch, {bytes}));
-  };
-  const Scratch pieces = ScratchOf(kernel_, schedule_, unit_);
-  for (const Dim& bytes : pieces.row_buffers) buffers_.push_back(take(bytes));
-  size_t contraction = 0;
-  for (const loop::Block& block : kernel_.blocks) {
-    if (block.is_contraction()) panels_[&block] = take(pieces.panels[contraction++]);
-  }
-  for (size_t i = 0; i < schedule_.transposed.size(); ++i) {
-    transposed_[schedule_.transposed[i]] = scratch;
-    const auto bytes = static_cast<uint64_t>(pieces.squares[i]);
-    scratch = prologue_.CreateConstInBoundsGEP1_64(prologue_.getInt8Ty(), scratch, bytes);
-  }
+  ShareScratch(FrameField(offsetof(IngotCallFrame, scratch), pointer));
   const auto stack = [&](llvm::Type* element) {
     constexpr uint64_t kLanesMax = 64;
     llvm::AllocaInst* slot = prologue_.CreateAlloca(llvm::ArrayType::get(element, kLanesMax));

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "compiler/targets/llvm/contract/tiles.h"
+#include "compiler/targets/llvm/contract/windows.h"
 
 namespace ingot::compiler::x86 {
 

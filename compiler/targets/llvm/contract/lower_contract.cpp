@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels with contractions: a task computes a tile of rows and columns, block by block. A
-// contraction fills its row buffer for all rows of the task; the other blocks then run row by row
-// over the task's columns, as they do in kernels without one.
+// A contraction fills its row buffer for all rows of the task, register tile by register tile.
 //
 // Rows and columns beyond the end of the task are computed from its last ones, into room that the
 // row buffer has for it: one body serves all tiles.
 #include <llvm/IR/IntrinsicsX86.h>
 
-#include <algorithm>
 #include <numeric>
-#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "compiler/targets/llvm/contract/contract.h"
+#include "compiler/targets/llvm/contract/windows.h"
 
 namespace ingot::compiler::x86 {
 
@@ -26,204 +23,6 @@ using Lanes = loop::ContractionSchedule::Lanes;
 
 Value* KernelLowering::DepthOf(const Contract& c, size_t depth) {
   return Evaluate(c.form.depths[depth], NumberSlot::Depth(depth));
-}
-
-Value* KernelLowering::CeilDiv(Value* value, int64_t by) {
-  return code_.CreateUDiv(code_.CreateAdd(value, code_.I64(by - 1)), code_.I64(by));
-}
-
-/// How many of `left` neighbours are computed at once: all, or equal shares of them.
-Value* KernelLowering::TogetherOf(Value* left) {
-  Value* shares = CeilDiv(left, schedule_.tasks_per_batch);
-  return code_.CreateUDiv(code_.CreateAdd(left, code_.CreateSub(shares, code_.I64(1))), shares);
-}
-
-Status KernelLowering::LowerTasks(Value* begin, Value* end, llvm::BasicBlock* done) {
-  std::vector<loop::TaskAxis> axes = loop::TaskAxes(kernel_, schedule_);
-  axes.pop_back();  // The row dims that no tile is cut from have what is left of the number.
-  std::vector<Value*> extents, pieces, numbers;
-  for (const loop::TaskAxis& axis : axes) extents.push_back(Evaluate(axis.extent));
-  for (size_t i = 0; i < axes.size(); ++i) pieces.push_back(CeilDiv(extents[i], axes[i].tile));
-
-  llvm::BasicBlock* before = code_.GetInsertBlock();
-  llvm::BasicBlock* body = code_.NewBlock("task");
-  code_.CreateBr(body);
-  code_.SetInsertPoint(body);
-  llvm::PHINode* task = code_.CreatePHI(code_.getInt64Ty(), 2);
-  task->addIncoming(begin, before);
-  Value* rest = task;
-  for (Value* count : pieces) {
-    numbers.push_back(code_.CreateURem(rest, count));
-    rest = code_.CreateUDiv(rest, count);
-  }
-  row_vars_.assign(kernel_.rows.size(), code_.I64(0));
-  for (size_t k = kernel_.rows.size() - std::min(schedule_.row_dims, kernel_.rows.size()); k-- > 0;) {
-    Value* size = Evaluate(kernel_.rows[k]);
-    row_vars_[k] = k == 0 ? rest : code_.CreateURem(rest, size);
-    if (k != 0) rest = code_.CreateUDiv(rest, size);
-  }
-  first_row_ = first_column_ = code_.I64(0);
-  end_row_ = code_.I64(1);
-  end_column_ = nullptr;
-  Value* together = code_.I64(1);
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const bool is_rows = axes[i].of == loop::TaskAxis::Of::kRows;
-    Value* tile = code_.I64(axes[i].tile);
-    Value* first = code_.CreateMul(numbers[i], tile);
-    (is_rows ? first_row_ : first_column_) = first;
-    if (is_rows && schedule_.tasks_per_batch > 1) {
-      together = TogetherOf(
-          code_.Binary(llvm::Intrinsic::smin, code_.CreateSub(pieces[i], numbers[i]), code_.CreateSub(end, task)));
-      tile = code_.CreateMul(tile, together);
-    }
-    (is_rows ? end_row_ : end_column_) = code_.Binary(llvm::Intrinsic::smin, code_.CreateAdd(first, tile), extents[i]);
-  }
-  task_buffers_ = buffers_;
-  TRY(LowerTask());
-  Value* next = code_.CreateAdd(task, together);
-  task->addIncoming(next, code_.GetInsertBlock());
-  code_.CreateCondBr(code_.CreateICmpSLT(next, end), body, done);
-  return {};
-}
-
-Status KernelLowering::LowerTask() {
-  if (!schedule_.transposed.empty()) {
-    const Id load = schedule_.transposed[0], into = PlainStoreOf(load);
-    if (into != loop::kNone) return MoveTransposed(load, into);
-  }
-  const auto move = [&](loop::ScalarOp op) -> Status {
-    for (const Id access : schedule_.transposed) {
-      if (At(access).op == op) TRY(MoveTransposed(access));
-    }
-    return {};
-  };
-  TRY(move(loop::ScalarOp::kLoad));
-  TRY(LowerBlocksOfTask());
-  return move(loop::ScalarOp::kStore);
-}
-
-Status KernelLowering::LowerBlocksOfTask() {
-  size_t contraction = 0;
-  for (size_t b = 0; b < kernel_.blocks.size();) {
-    if (kernel_.blocks[b].is_contraction()) {
-      TRY(LowerContraction(kernel_.blocks[b], schedule_.contractions[contraction++]));
-      ++b;
-      continue;
-    }
-    size_t end = b;
-    while (end < kernel_.blocks.size() && !kernel_.blocks[end].is_contraction()) ++end;
-    const std::span all(kernel_.blocks);
-    TRY(LowerRowsOfTask(all.subspan(b, end - b), all.subspan(end)));
-    b = end;
-  }
-  return {};
-}
-
-/// All row variables at `row`, which is counted over the dims that tiles are cut from; the others are those of the
-/// task.
-std::vector<Value*> KernelLowering::RowVarsAt(Value* row) {
-  std::vector<Value*> vars = row_vars_;
-  for (size_t n = 1; n <= std::min(schedule_.row_dims, vars.size()); ++n) {
-    const size_t k = vars.size() - n;
-    const bool is_last = n == schedule_.row_dims;
-    Value* size = is_last ? nullptr : Evaluate(kernel_.rows[k]);
-    vars[k] = is_last ? row : code_.CreateURem(row, size);
-    if (!is_last) row = code_.CreateUDiv(row, size);
-  }
-  return vars;
-}
-
-/// The same at `row`, which is that of `line` or the next one.
-std::vector<Value*> KernelLowering::RowVarsBehind(const Line& line, Value* row) {
-  std::vector<Value*> vars = line.rows;
-  if (schedule_.row_dims <= 1) {
-    if (!vars.empty()) vars.back() = row;
-    return vars;
-  }
-  Value* carry = code_.CreateSub(row, line.at);
-  for (size_t n = 1; n <= std::min(schedule_.row_dims, vars.size()); ++n) {
-    Value*& var = vars[vars.size() - n];
-    var = code_.CreateAdd(var, carry);
-    if (n == schedule_.row_dims) break;
-    Value* wraps = code_.CreateICmpEQ(var, Evaluate(kernel_.rows[vars.size() - n]));
-    var = code_.CreateSelect(wraps, code_.I64(0), var);
-    carry = code_.CreateZExt(wraps, code_.getInt64Ty());
-  }
-  return vars;
-}
-
-/// Where a scalar of a row waits for blocks behind the next contraction: one place for each row of a task.
-Value* KernelLowering::ScalarSlot(Id id, Value* row) {
-  llvm::Type* memory = code_.MemoryTypeOf(At(id).dtype);
-  Value*& slots = scalar_slots_[id];
-  if (slots == nullptr) {
-    slots = prologue_.CreateAlloca(llvm::ArrayType::get(memory, static_cast<uint64_t>(schedule_.rows_per_batch())));
-  }
-  return code_.CreateGEP(memory, slots, {code_.CreateSub(row, first_row_)});
-}
-
-/// Scalars that `blocks` use and others have made.
-std::vector<Id> KernelLowering::ScalarsFromOutside(std::span<const loop::Block> blocks) const {
-  std::vector<bool> own(kernel_.insts.size());
-  for (const loop::Block& block : blocks) {
-    for (const Id id : block.insts) own[id] = true;
-  }
-  std::vector<Id> found;
-  const auto use = [&](Id id) {
-    if (id != loop::kNone && !own[id] && std::ranges::find(found, id) == found.end()) found.push_back(id);
-  };
-  for (const loop::Block& block : blocks) {
-    use(block.active_range.first);
-    use(block.active_range.end);
-    for (const Id id : block.insts) {
-      for (const Id arg : At(id).args) use(arg);
-      use(At(id).predicate);
-      for (const loop::Index::Gathered& g : At(id).index.gathered) use(g.value);
-    }
-  }
-  return found;
-}
-
-/// Blocks between contractions, row by row; `later`: all blocks behind them.
-Status KernelLowering::LowerRowsOfTask(std::span<const loop::Block> blocks, std::span<const loop::Block> later) {
-  Accumulators none;
-  const std::vector<Id> taken = ScalarsFromOutside(blocks);
-  const std::vector<Id> needed_later = ScalarsFromOutside(later);
-  const auto is_made_here = [&](Id id) {
-    return std::ranges::any_of(blocks,
-                               [&](const loop::Block& b) { return std::ranges::find(b.insts, id) != b.insts.end(); });
-  };
-  return CountUp(
-      first_row_, end_row_, 1, none,
-      [&](Value* row, Accumulators&) -> Status {
-        task_row_ = row;
-        row_vars_ = RowVarsAt(row);
-    // Row buffers are addressed by j, of which a task has its own part.
-        for (size_t b = 0; b < kernel_.row_buffers.size(); ++b) {
-          const TileBuffer tile = TileBufferOf(kernel_, schedule_, static_cast<uint32_t>(b), unit_);
-          Value* at = code_.CreateMul(code_.CreateSub(row, first_row_), Evaluate(tile.columns));
-          at = code_.CreateSub(at, first_column_);
-          const size_t number = kernel_.params.size() + b;
-          buffers_[number] =
-              code_.CreateGEP(code_.MemoryTypeOf(kernel_.row_buffers[b].dtype), task_buffers_[number], {at});
-        }
-        for (const Id id : taken) {
-          llvm::Type* memory = code_.MemoryTypeOf(At(id).dtype);
-          scalars_[id] = FromMemory(code_.CreateLoad(memory, ScalarSlot(id, row)), At(id).dtype);
-        }
-        for (const loop::Block& block : blocks) {
-          if (block.is_loop) {
-            TRY(LowerLoop(block, first_column_, end_column_));
-            continue;
-          }
-          for (const Id id : block.insts) TRY(EmitScalar(id));
-        }
-        for (const Id id : needed_later) {
-          if (is_made_here(id)) code_.CreateStore(ToMemory(scalars_[id], At(id).dtype), ScalarSlot(id, row));
-        }
-        return {};
-      },
-      /*at_least_once=*/true);
 }
 
 Status KernelLowering::LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile) {
@@ -279,10 +78,22 @@ Status KernelLowering::LowerStrategies(const loop::Block& block, const loop::Con
   return {};
 }
 
-Status KernelLowering::LowerStrategy(Contract c) {
+/// Address of what a load reads at row 0, of the dims that tiles are cut from, and column 0 where every k is 0.
+Value* KernelLowering::FirstOfTask(Id id) {
+  const Inst& load = At(id);
+  if (IsRowBuffer(load)) return task_buffers_[load.buffer];
+  Value* at = Evaluate(load.index.offset);
+  for (size_t k = 0; k + schedule_.row_dims < row_vars_.size(); ++k) {
+    if (load.index.coefs[k].is_zero()) continue;
+    at = code_.CreateAdd(at, code_.CreateMul(row_vars_[k], CoefOf(load, k)));
+  }
+  return code_.CreateGEP(code_.MemoryTypeOf(load.dtype), Buffer(load.buffer), {at});
+}
+
+/// How `c` reads and multiplies, and where what it reads and makes lies.
+void KernelLowering::BeginContraction(Contract& c) {
   const loop::Block& block = c.block;
   const loop::ContractionSchedule& tile = c.tile;
-  const size_t number = kernel_.params.size() + block.into;
   c.lanes = unit_.bytes / static_cast<unsigned>(SizeOf(c.form.sum));
   if (tile.lanes == Lanes::kDepth) c.pairs = PairsOf(kernel_, c.form, unit_);
   if (c.is_packed && !c.tiles) c.pairs = PackedPairsOf(kernel_, c.form, unit_);
@@ -309,103 +120,125 @@ Status KernelLowering::LowerStrategy(Contract c) {
     c.left.inner = {c.form.left.root};
     c.right.inner = {c.form.right.root};
   }
-  const auto base = [&](Id id) {
-    const Inst& load = At(id);
-    if (IsRowBuffer(load)) return task_buffers_[load.buffer];
-    Value* at = Evaluate(load.index.offset);
-    for (size_t k = 0; k + schedule_.row_dims < row_vars_.size(); ++k) {
-      if (load.index.coefs[k].is_zero()) continue;
-      at = code_.CreateAdd(at, code_.CreateMul(row_vars_[k], CoefOf(load, k)));
-    }
-    return code_.CreateGEP(code_.MemoryTypeOf(load.dtype), Buffer(load.buffer), {at});
-  };
-  for (const Id id : c.form.left.loads) c.left_at.push_back(base(id));
-  for (const Id id : c.form.right.loads) c.right_at.push_back(base(id));
-  c.into = task_buffers_[number];
+  for (const Id id : c.form.left.loads) c.left_at.push_back(FirstOfTask(id));
+  for (const Id id : c.form.right.loads) c.right_at.push_back(FirstOfTask(id));
+  c.into = task_buffers_[kernel_.params.size() + block.into];
   // A number of the schedule, which products that share code have in common.
   const guards::Dim stride = TileBufferOf(kernel_, schedule_, block.into, unit_).columns;
   c.into_stride = stride.is_const() ? code_.I64(stride.const_value()) : Evaluate(stride);
-  Value* end_column = end_column_ != nullptr ? end_column_ : Evaluate(block.extent);
-  const bool has_windows = c.is_packed && GoesByWindows(kernel_, c.form);
+}
+
+bool KernelLowering::HasWindows(const Contract& c) const { return c.is_packed && GoesByWindows(kernel_, c.form); }
+
+/// Columns of a register tile.
+int64_t KernelLowering::TileWidth(const Contract& c) {
+  return c.tile.lanes == Lanes::kDepth ? c.tile.columns : int64_t{c.tile.columns} * c.lanes;
+}
+
+Status KernelLowering::LowerStrategy(Contract c) {
+  BeginContraction(c);
+  const loop::Block& block = c.block;
+  const loop::ContractionSchedule& tile = c.tile;
+  Range columns(first_column_, end_column_ != nullptr ? end_column_ : Evaluate(block.extent));
+  const bool has_windows = HasWindows(c);
   const size_t outermost = c.is_packed && !has_windows ? 0 : tile.lane_depth;
   Value* depth = Evaluate(block.depths[outermost], NumberSlot::Depth(outermost));
   if (tile.streamed_columns != 0) TRY(KeepRows(c));
   if (has_windows) BeginWindows(c);
-  Accumulators none;
-  const int64_t columns = tile.lanes == Lanes::kDepth ? tile.columns : int64_t{tile.columns} * c.lanes;
-  Value* first_column = first_column_;
   if (block.has_active_range()) {
     // Pieces of k that every way of reading takes in whole vectors, but for the last.
     constexpr int64_t kWholePieces = 64;
-    TRY(FindActiveRangeOfTask(c, c.bounds_depth() ? kWholePieces : columns));
-    if (c.bounds_columns()) std::tie(first_column, end_column) = c.of_task;
+    TRY(FindActiveRangeOfTask(c, c.bounds_depth() ? kWholePieces : TileWidth(c)));
+    if (c.bounds_columns()) columns = c.of_task;
   }
-  const bool may_be_narrow = tile.lanes == Lanes::kColumns && !c.is_packed && !block.has_active_range() &&
-                             tile.columns % 2 == 0 && tile.rows > 1 && !block.extent.is_const();
-  std::optional<Contract> narrow;
-  if (may_be_narrow) {
-    narrow.emplace(c);
-    narrow->tile.columns /= 2;
-  }
-  const auto panel = [&](Value* first_k, Value* end_k) -> Status {
-    if (c.decoded != nullptr) TRY(PackA(c, first_k, end_k));
-    const auto rows = [&](Value* column, Accumulators&) -> Status {
-      if (has_windows) {
-        TRY(PieceOfWindows(c, column, end_column, first_k, end_k));
-      } else if (c.tiles && !c.tiles->right_lies_along_depth) {
-        TRY(PackTilesOfB(c, column, end_column, first_k, end_k));
-      } else if (c.is_packed) {
-        const bool lies_along_depth = loop::DepthOfLanes(kernel_, c.form).has_value();
-        TRY(lies_along_depth ? PackB(c, column, end_column, first_k, end_k)
-                             : LayColumns(c, column, end_column, first_k, end_k));
-      }
-      const std::function<Status(Value*, Accumulators&)> tile_at = [&](Value* row, Accumulators&) {
-        if (tile.streamed_columns == 0 && !has_windows) FetchNextColumns(c, row, column, first_k, columns);
-        if (c.bounds_depth()) FindActiveRangeOfRows(c, row, {first_k, end_k}, c.step);
-        if (has_windows) return ContractWindows(c, row, column, first_k, end_k);
-        if (c.tiles) return ContractTiles(c, row, column, first_k, end_k);
-        if (c.is_packed) return ContractPacked(c, row, column, first_k, end_k);
-        if (tile.streamed_columns != 0) return ContractStreamed(c, row, column, end_column, first_k, end_k);
-        return tile.lanes == Lanes::kDepth ? ContractAlongDepth(c, row, column, end_column, first_k, end_k)
-                                           : ContractAlongColumns(c, row, column, end_column, first_k, end_k);
-      };
-      const auto tile_where_needed = [&](Value* row, Accumulators&) {
-        FindActiveRangeOfRows(c, row, c.of_task, columns);
-        Value* is_needed = code_.CreateAnd(code_.CreateICmpSGE(column, c.of_rows.first),
-                                           code_.CreateICmpSLT(column, c.of_rows.second));
-        // One round at most, which a loop says as well as a branch.
-        return CountUp(code_.I64(0), code_.CreateZExt(is_needed, code_.getInt64Ty()), 1, none,
-                       [&](Value*, Accumulators& here) { return tile_at(row, here); });
-      };
-      if (c.bounds_columns()) return CountUp(first_row_, end_row_, tile.rows, none, tile_where_needed, true);
-      if (narrow) {
-        // Where half a tile has all columns that are left, the other half would be computed in vain.
-        Value* left = code_.CreateSub(end_column, column);
-        Value* fits = code_.CreateICmpSLE(left, code_.I64(columns / 2));
-        const auto where = [&](Value* holds, const std::function<Status(Value*, Accumulators&)>& body) {
-          return CountUp(code_.I64(0), code_.CreateZExt(holds, code_.getInt64Ty()), 1, none,
-                         [&](Value*, Accumulators&) {
-                           return CountUp(first_row_, end_row_, tile.rows, none, body, /*at_least_once=*/true);
-                         });
-        };
-        TRY(where(fits, [&](Value* row, Accumulators&) {
-          return ContractAlongColumns(*narrow, row, column, end_column, first_k, end_k);
-        }));
-        return where(code_.CreateNot(fits), tile_at);
-      }
-      return CountUp(first_row_, end_row_, tile.rows, none, tile_at, /*at_least_once=*/true);
-    };
-    return CountUp(first_column, end_column, columns, none, rows, /*at_least_once=*/end_column_ != nullptr);
-  };
   Value* first_depth = code_.I64(0);
   if (c.bounds_depth()) std::tie(first_depth, depth) = c.of_task;
-  if (tile.depth == 0) return panel(first_depth, depth);
+  if (tile.depth == 0) return ContractPiece(c, columns, first_depth, depth);
   // Without any k there is one round all the same: it stores zeros.
   Value* rounds_end = code_.Binary(llvm::Intrinsic::smax, depth, code_.CreateAdd(first_depth, code_.I64(1)));
+  Accumulators none;
   return CountUp(first_depth, rounds_end, tile.depth, none, [&](Value* first_k, Accumulators&) {
     Value* end_k = code_.Binary(llvm::Intrinsic::smin, code_.CreateAdd(first_k, code_.I64(tile.depth)), depth);
-    return panel(first_k, end_k);
+    return ContractPiece(c, columns, first_k, end_k);
   });
+}
+
+/// A piece of k: all `columns` by all rows of the task.
+Status KernelLowering::ContractPiece(Contract& c, Range columns, Value* first_k, Value* end_k) {
+  if (c.decoded != nullptr) TRY(PackA(c, first_k, end_k));
+  Value* end_column = columns.second;
+  Accumulators none;
+  return CountUp(
+      columns.first, end_column, TileWidth(c), none,
+      [&](Value* column, Accumulators&) -> Status {
+        TRY(FillPanel(c, column, end_column, first_k, end_k));
+        return ContractRows(c, column, end_column, first_k, end_k);
+      },
+      /*at_least_once=*/end_column_ != nullptr);
+}
+
+/// Lays the columns of a register tile as `c` reads them, where that is not as they lie.
+Status KernelLowering::FillPanel(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k) {
+  if (HasWindows(c)) return PieceOfWindows(c, column, end_column, first_k, end_k);
+  if (c.tiles && !c.tiles->right_lies_along_depth) return PackTilesOfB(c, column, end_column, first_k, end_k);
+  if (!c.is_packed) return {};
+  return loop::DepthOfLanes(kernel_, c.form).has_value() ? PackB(c, column, end_column, first_k, end_k)
+                                                         : LayColumns(c, column, end_column, first_k, end_k);
+}
+
+/// The columns of a register tile by all rows of the task, or by those that have a use for them.
+Status KernelLowering::ContractRows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k) {
+  const auto tile_at = [&](Value* row, Accumulators&) {
+    return ContractTile(c, row, column, end_column, first_k, end_k);
+  };
+  Accumulators none;
+  if (c.bounds_columns()) {
+    const auto tile_where_needed = [&](Value* row, Accumulators&) {
+      FindActiveRangeOfRows(c, row, c.of_task, TileWidth(c));
+      Value* is_needed =
+          code_.CreateAnd(code_.CreateICmpSGE(column, c.of_rows.first), code_.CreateICmpSLT(column, c.of_rows.second));
+      return OnceWhere(is_needed, [&](Accumulators& here) { return tile_at(row, here); });
+    };
+    return CountUp(first_row_, end_row_, c.tile.rows, none, tile_where_needed, /*at_least_once=*/true);
+  }
+  const bool may_be_narrow = c.tile.lanes == Lanes::kColumns && !c.is_packed && !c.block.has_active_range() &&
+                             c.tile.columns % 2 == 0 && c.tile.rows > 1 && !c.block.extent.is_const();
+  if (!may_be_narrow) return CountUp(first_row_, end_row_, c.tile.rows, none, tile_at, /*at_least_once=*/true);
+  // Where half a tile has all columns that are left, the other half would be computed in vain.
+  Contract narrow = c;
+  narrow.tile.columns /= 2;
+  Value* left = code_.CreateSub(end_column, column);
+  Value* fits = code_.CreateICmpSLE(left, code_.I64(TileWidth(narrow)));
+  TRY(OnceWhere(fits, [&](Accumulators&) {
+    const auto half_at = [&](Value* row, Accumulators&) {
+      return ContractAlongColumns(narrow, row, column, end_column, first_k, end_k);
+    };
+    return CountUp(first_row_, end_row_, c.tile.rows, none, half_at, /*at_least_once=*/true);
+  }));
+  return OnceWhere(code_.CreateNot(fits), [&](Accumulators&) {
+    return CountUp(first_row_, end_row_, c.tile.rows, none, tile_at, /*at_least_once=*/true);
+  });
+}
+
+/// One round at most, which a loop says as well as a branch.
+Status KernelLowering::OnceWhere(Value* holds, const std::function<Status(Accumulators&)>& body) {
+  Accumulators none;
+  return CountUp(code_.I64(0), code_.CreateZExt(holds, code_.getInt64Ty()), 1, none,
+                 [&](Value*, Accumulators& here) { return body(here); });
+}
+
+/// One register tile, from `row` and `column` on.
+Status KernelLowering::ContractTile(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
+                                    Value* end_k) {
+  const bool has_windows = HasWindows(c);
+  if (c.tile.streamed_columns == 0 && !has_windows) FetchNextColumns(c, row, column, first_k, TileWidth(c));
+  if (c.bounds_depth()) FindActiveRangeOfRows(c, row, {first_k, end_k}, c.step);
+  if (has_windows) return ContractWindows(c, row, column, first_k, end_k);
+  if (c.tiles) return ContractTiles(c, row, column, first_k, end_k);
+  if (c.is_packed) return ContractPacked(c, row, column, first_k, end_k);
+  if (c.tile.streamed_columns != 0) return ContractStreamed(c, row, column, end_column, first_k, end_k);
+  return c.tile.lanes == Lanes::kDepth ? ContractAlongDepth(c, row, column, end_column, first_k, end_k)
+                                       : ContractAlongColumns(c, row, column, end_column, first_k, end_k);
 }
 
 /// Adds what earlier rounds of k left there, and stores.
@@ -484,6 +317,26 @@ Value* KernelLowering::AddProduct(const Contract& c, Value* left, Value* right, 
   return code_.CreateAdd(sum, code_.CreateIntrinsic(multiply, {}, {left, right}));
 }
 
+/// Adds to the sums of a register tile what was summed along the lanes, scaled by what is the same along them.
+void KernelLowering::AddScaled(const Contract& c, std::span<const Line> left, std::span<const Line> right,
+                               std::span<Value* const> along_lanes, std::span<Value*> sums) {
+  const size_t lane = kernel_.rows.size() + 1 + c.tile.lane_depth;
+  const auto scale_of = [&](const Factors& factors, const loop::Operand& operand, const Line& line) -> Value* {
+    return factors.outer.empty() ? nullptr : DecodeAll(c, factors.outer, operand, line, lane, 1, nullptr);
+  };
+  std::vector<Value*> of_rows;
+  for (const Line& line : left) of_rows.push_back(scale_of(c.left, c.form.left, line));
+  for (size_t j = 0; j < right.size(); ++j) {
+    Value* of_column = scale_of(c.right, c.form.right, right[j]);
+    for (size_t r = 0; r < left.size(); ++r) {
+      Value* scale = of_column == nullptr ? of_rows[r] : of_column;
+      if (of_column != nullptr && of_rows[r] != nullptr) scale = code_.Times(of_rows[r], of_column);
+      Value*& sum = sums[r * right.size() + j];
+      sum = code_.Fma(along_lanes[r * right.size() + j], code_.Splat(scale, c.lanes), sum);
+    }
+  }
+}
+
 Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
                                           Value* end_k) {
   const unsigned rows = c.tile.rows, columns = c.tile.columns;
@@ -532,20 +385,7 @@ Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column
     part[0].parts.assign(running[0].parts.size(), llvm::Constant::getNullValue(vector));
     TRY(along_lanes(part));
     k = nullptr;
-    const auto scale_of = [&](const Factors& factors, const loop::Operand& operand, const Line& line) -> Value* {
-      return factors.outer.empty() ? nullptr : DecodeAll(c, factors.outer, operand, line, lane, 1, nullptr);
-    };
-    std::vector<Value*> of_rows;
-    for (const Line& line : left) of_rows.push_back(scale_of(c.left, c.form.left, line));
-    for (unsigned j = 0; j < columns; ++j) {
-      Value* of_column = scale_of(c.right, c.form.right, right[j]);
-      for (unsigned r = 0; r < rows; ++r) {
-        Value* scale = of_column == nullptr ? of_rows[r] : of_column;
-        if (of_column != nullptr && of_rows[r] != nullptr) scale = code_.Times(of_rows[r], of_column);
-        Value*& sum = running[0].parts[size_t{r} * columns + j];
-        sum = code_.Fma(part[0].parts[size_t{r} * columns + j], code_.Splat(scale, c.lanes), sum);
-      }
-    }
+    AddScaled(c, left, right, part[0].parts, running[0].parts);
     return {};
   }));
   if (rows == 1) {

@@ -9,6 +9,7 @@
 #include "compiler/loop/ops.h"
 #include "compiler/targets/llvm/contract/contract.h"
 #include "compiler/targets/llvm/contract/gathered_rows.h"
+#include "compiler/targets/llvm/contract/windows.h"
 
 namespace ingot::compiler::x86 {
 

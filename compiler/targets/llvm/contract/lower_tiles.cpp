@@ -210,34 +210,36 @@ Status KernelLowering::StoreTiles(const Contract& c, Value* row, Value* column, 
       /*at_least_once=*/true);
 }
 
-/// One block of sums, from `row` and `column` on.
-Status KernelLowering::ContractTiles(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k) {
+/// Multiplies one step of tiles, whose rows lie at `from`, `apart` from each other.
+void KernelLowering::MultiplyTiles(const Contract& c, Value* from, Value* apart, Value* first_k) {
   TileRegisters registers(code_, *function_->getParent(), unit_.tile_functions);
   const unsigned down = c.tile.rows / kRowsOfTile, across = c.tile.columns;
   const unsigned first_left = down * across, first_right = first_left + down;
   const unsigned rights = std::min(across, TileRegisters::kCount - first_right);
-  Value* stride = StrideOfRows(c);
   llvm::Type* byte = code_.getInt8Ty();
   llvm::Type* line_of_panel = llvm::ArrayType::get(byte, uint64_t(kRowBytes) * across);
-  Value* stack = StackSlotsOf(llvm::FixedVectorType::get(byte, unsigned(kRowBytes)));
+  for (unsigned i = 0; i < down; ++i) {
+    Value* at = code_.CreateMul(apart, code_.I64(int64_t{i} * kRowsOfTile));
+    registers.Load(first_left + i, code_.CreateGEP(byte, from, {at}), apart);
+  }
+  Value* panel = code_.CreateGEP(line_of_panel, c.panel, {PackedStep(c, first_k)});
+  for (unsigned j = 0; j < across; ++j) {
+    const unsigned right = first_right + j % rights;
+    registers.Load(right, code_.CreateConstGEP1_64(byte, panel, uint64_t(kRowBytes) * j),
+                   code_.I64(kRowBytes * across));
+    for (unsigned i = 0; i < down; ++i) {
+      registers.Multiply(c.tiles->product, i * across + j, first_left + i, right);
+    }
+  }
+}
+
+/// One block of sums, from `row` and `column` on.
+Status KernelLowering::ContractTiles(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k) {
+  TileRegisters registers(code_, *function_->getParent(), unit_.tile_functions);
+  Value* stride = StrideOfRows(c);
+  Value* stack = StackSlotsOf(llvm::FixedVectorType::get(code_.getInt8Ty(), unsigned(kRowBytes)));
   Accumulators none;
   Value*& k = c.ks[c.tile.lane_depth];
-  // One step of tiles, whose rows lie at `from`.
-  const auto multiply = [&](Value* from, Value* apart) {
-    for (unsigned i = 0; i < down; ++i) {
-      Value* at = code_.CreateMul(apart, code_.I64(int64_t{i} * kRowsOfTile));
-      registers.Load(first_left + i, code_.CreateGEP(byte, from, {at}), apart);
-    }
-    Value* panel = code_.CreateGEP(line_of_panel, c.panel, {PackedStep(c, first_k)});
-    for (unsigned j = 0; j < across; ++j) {
-      const unsigned right = first_right + j % rights;
-      registers.Load(right, code_.CreateConstGEP1_64(byte, panel, uint64_t(kRowBytes) * j),
-                     code_.I64(kRowBytes * across));
-      for (unsigned i = 0; i < down; ++i) {
-        registers.Multiply(c.tiles->product, i * across + j, first_left + i, right);
-      }
-    }
-  };
   const auto along_lanes = [&](Value* first, Value* end) -> Status {
     Value* whole = first;
     if (stride != nullptr) {
@@ -248,19 +250,19 @@ Status KernelLowering::ContractTiles(Contract& c, Value* row, Value* column, Val
       const auto n = std::ranges::find(c.form.left.loads, c.tiles->left) - c.form.left.loads.begin();
       TRY(CountUp(first, whole, c.tiles->steps(), none, [&](Value* at, Accumulators&) -> Status {
         k = at;
-        multiply(AddressIn(c, At(c.tiles->left), line.loads[size_t(n)]), stride);
+        MultiplyTiles(c, AddressIn(c, At(c.tiles->left), line.loads[size_t(n)]), stride, first_k);
         return {};
       }));
     }
     return CountUp(whole, end, c.tiles->steps(), none, [&](Value* at, Accumulators&) -> Status {
       k = at;
       TRY(PackTilesOfA(c, row, end, stack));
-      multiply(stack, code_.I64(kRowBytes));
+      MultiplyTiles(c, stack, code_.I64(kRowBytes), first_k);
       return {};
     });
   };
   const auto zero = [&] {
-    for (unsigned tile = 0; tile < first_left; ++tile) registers.Zero(tile);
+    for (unsigned tile = 0; tile < c.tile.rows / kRowsOfTile * c.tile.columns; ++tile) registers.Zero(tile);
   };
   // The k that scales depend on are the outer loops, and what they scale is stored for each of their steps.
   const auto scaled = [&](size_t n) { return (c.tiles->scale_depths >> n & 1U) != 0; };

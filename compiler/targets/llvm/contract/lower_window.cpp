@@ -10,6 +10,7 @@
 
 #include "compiler/loop/ops.h"
 #include "compiler/targets/llvm/contract/contract.h"
+#include "compiler/targets/llvm/contract/windows.h"
 
 namespace ingot::compiler::x86 {
 
@@ -201,6 +202,25 @@ void KernelLowering::AddWindowStep(const Contract& c, Value* at, const std::func
   }
 }
 
+/// Where the panel has the step at c.ks, the innermost k being 0.
+Value* KernelLowering::LineOfPanel(const Contract& c, const WindowPanel& panel) {
+  Value* line = code_.I64(0);
+  for (size_t k = 0; k < c.ks.size(); ++k) {
+    if (k == c.tile.lane_depth) continue;
+    line = code_.CreateAdd(line, code_.CreateMul(c.ks[k], Evaluate(panel.steps[k])));
+  }
+  return line;
+}
+
+/// The element at `at` where the row `reads` it.
+Value* KernelLowering::LoadOrZero(const Inst& load, Value* at, Value* reads) {
+  if (checks_accesses_) {
+    LeaveWhere(code_.CreateAnd(reads, code_.CreateICmpUGE(ElementAt(load, at), ElementsOf(load))));
+  }
+  Value* there = code_.CreateSelect(reads, at, ZerosOf(1));
+  return code_.CreateAlignedLoad(code_.getFloatTy(), there, llvm::Align(sizeof(float)));
+}
+
 /// One register tile of sums, from `row` and `column` on.
 Status KernelLowering::ContractWindows(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k) {
   if (c.tile.packing.gathers) return ContractGathered(c, row, column, first_k);
@@ -235,11 +255,7 @@ Status KernelLowering::ContractWindows(Contract& c, Value* row, Value* column, V
       from[r] = code_.CreateGEP(element, from[r], {first_k});
       from[r] = code_.CreateSelect(holds[r], from[r], ZerosOf(piece.const_value()));
     }
-    Value* at_panel = code_.I64(0);
-    for (size_t k = 0; k < c.ks.size(); ++k) {
-      if (k == cut) continue;
-      at_panel = code_.CreateAdd(at_panel, code_.CreateMul(c.ks[k], Evaluate(panel.steps[k])));
-    }
+    Value* at_panel = LineOfPanel(c, panel);
     const auto read = [&](unsigned r, Value* k) -> Value* {
       const llvm::Align align(sizeof(float));
       if (is_guarded && has_zeros) {
@@ -250,10 +266,7 @@ Status KernelLowering::ContractWindows(Contract& c, Value* row, Value* column, V
       if (!is_guarded) return code_.CreateAlignedLoad(element, Checked(load, at), align);
       c.ks[cut] = k;
       Value* reads = is_in_condition ? ConditionAt(c, load.predicate, left[r]) : holds[r];
-      if (checks_accesses_) {
-        LeaveWhere(code_.CreateAnd(reads, code_.CreateICmpUGE(ElementAt(load, at), ElementsOf(load))));
-      }
-      return code_.CreateAlignedLoad(element, code_.CreateSelect(reads, at, ZerosOf(1)), align);
+      return LoadOrZero(load, at, reads);
     };
     const auto multiply = [&](Value* k, Accumulators& here) -> Status {
       Value* step = code_.CreateMul(code_.CreateSub(k, first_k), Evaluate(panel.steps[cut]));

@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <tuple>
 
 #include "compiler/loop/contraction.h"
 #include "compiler/loop/ops.h"
 #include "compiler/targets/llvm/contract/gathered_rows.h"
 #include "compiler/targets/llvm/contract/packing.h"
+#include "compiler/targets/llvm/contract/windows.h"
 #include "compiler/targets/llvm/transpose.h"
 #include "compiler/targets/x86/tile_form.h"
 
@@ -62,12 +64,6 @@ constexpr int64_t kRowBytesAtOnce = 288 << 10;
 constexpr int64_t kWindowRowTile = 192;
 // Columns that threads keep packed need no long tasks: what few rows make stays in the first cache.
 constexpr int64_t kGatheredRowTile = 48;
-// Steps of all k together that are packed at a time, of windows: their panel stays in the second cache.
-constexpr int64_t kWindowDepth = 576;
-// Steps that rows read side by side under one condition: fewer are gathered first.
-constexpr int64_t kGatheredStepsMax = 8;
-// What a thread keeps packed from task to task: as much as leaves room in the second cache.
-constexpr int64_t kKeptBytes = 640 << 10;
 // Steps of a k that are taken side by side, on what was read once: elements in one byte, mostly.
 constexpr int64_t kUnrolledMax = 4;
 
@@ -84,71 +80,74 @@ int64_t PackedTaskRows(const loop::Block& block, const loop::ContractionSchedule
   return is_narrow ? kTileTaskRowsOfNarrow : kTileTaskRows;
 }
 
-bool IsInCondition(const loop::Kernel& kernel, const loop::Contraction& form, size_t depth) {
-  const size_t variable = kernel.rows.size() + 1 + depth;
-  return std::ranges::any_of(form.left.indices,
-                             [&](loop::Id id) { return !kernel.insts[id].index.coefs[variable].is_zero(); });
-}
-
-/// Rows and vectors of a register tile that leave little of `rows` and `vectors` over, which are 0 where nobody knows
-/// them. Sums, vectors of columns and one element of a row are in registers at once.
-std::pair<unsigned, unsigned> WindowRegisters(int64_t rows, int64_t vectors, bool is_wide) {
-  constexpr int64_t kMany = 1 << 20, kRowsMax = 12;
-  const int64_t most = is_wide ? 24 : 12, columns_max = is_wide ? 4 : 2;
-  if (rows == 0) rows = kMany;
-  if (vectors == 0) vectors = kMany;
-  const auto padded = [](int64_t count, int64_t by) { return (count + by - 1) / by * by; };
-  std::pair<unsigned, unsigned> best;
-  double least = 0;
-  for (int64_t v = std::min(columns_max, vectors); v >= 1; --v) {
-    for (int64_t r = std::min(most / v, kRowsMax); r >= 1; --r) {
-      // What is computed in vain, and what is read for each product; a few sums wait for each other.
-      const double waste = double(padded(rows, r)) * double(padded(vectors, v)) / (double(rows) * double(vectors));
-      const double reads = double(r + v) / double(r * v), waits = r * v < 8 ? 8.0 / double(r * v) : 1.0;
-      const double cost = waste * (1 + 0.05 * reads) * std::max({1.0, reads, waits});
-      if (least != 0 && cost >= least) continue;
-      least = cost;
-      best = {static_cast<unsigned>(r), static_cast<unsigned>(v)};
-    }
+/// Vectors that run along the depth `lane_depth`. As with TileOf, `rows` are 0 where nobody knows them.
+void TileAlongDepth(const loop::Kernel& kernel, const loop::Contraction& form, size_t lane_depth, int64_t rows,
+                    bool is_wide, loop::ContractionSchedule& tile) {
+  tile.lanes = Lanes::kDepth;
+  tile.lane_depth = static_cast<unsigned>(lane_depth);
+  size_t widest = 1;
+  for (const loop::Id load : form.right.loads) widest = std::max(widest, SizeOf(kernel.insts[load].dtype));
+  // Where all rows but a few are packed for, those few are read as few rows are.
+  const bool leaves_few = tile.packing.from > 1 && tile.packing.from < kPlainPackedRowsMin;
+  const bool is_few = rows != 0 && rows <= kFewRows;
+  if (is_few || leaves_few) {
+    const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone;
+    const int64_t most = decodes && is_wide && rows != 0 ? 2 * kStreamedRowsMax : kStreamedRowsMax;
+    const int64_t groups = (rows + most - 1) / most;
+    tile.rows = static_cast<unsigned>(rows == 0 ? most : (rows + groups - 1) / groups);
+    tile.columns = 8;
+    // Where memory is not what they wait for, two columns share what rows read.
+    tile.streamed_columns = rows > kStreamedRowsMax || (decodes && tile.rows > 2) ? 2 : 1;
+    tile.depth = std::min(kStreamedDepthBytes, kStreamedRowBytes / int64_t{tile.rows});
+  } else {
+    // As many sums as there are registers, less one row of factors and one more.
+    tile.rows = static_cast<unsigned>(rows == 0 ? 4 : std::min<int64_t>(rows, 4));
+    if (!is_wide) tile.rows = std::min(tile.rows, 3U);
+    tile.columns = is_wide ? 6 : 4;
+    // The columns of a task are whole register tiles of either way.
+    if (is_wide && tile.packing.from > 1) std::tie(tile.rows, tile.columns) = std::pair(3U, 8U);
+    tile.depth = kDepthBytes;
   }
-  return best;
+  // Pieces are whole rounds of every way of reading.
+  constexpr int64_t kWholeRounds = 128;
+  tile.depth = tile.depth / static_cast<int64_t>(widest) / kWholeRounds * kWholeRounds;
 }
 
-/// Pieces are cut from the k along which rows read neighbours under one condition: their registers stay full for long.
-loop::ContractionSchedule WindowTileOf(const loop::Kernel& kernel, const loop::Block& block,
-                                       const loop::Contraction& form, int64_t rows, const VectorUnit& unit) {
-  loop::ContractionSchedule tile;
+/// Vectors that run along columns.
+void TileAlongColumns(const loop::Block& block, const loop::Contraction& form, int64_t rows, const VectorUnit& unit,
+                      loop::ContractionSchedule& tile) {
+  const bool is_wide = unit.bytes == 64;
   tile.lanes = Lanes::kColumns;
-  constexpr int64_t kTypicalDepth = 64;
-  const auto extent_of = [&](size_t k) {
-    return block.depths[k].is_const() ? std::max<int64_t>(1, block.depths[k].const_value()) : kTypicalDepth;
-  };
-  std::tuple<bool, bool, int64_t> best;
-  int64_t steps = 1;
+  tile.columns = is_wide ? 4 : 2;
+  int64_t most = is_wide ? 6 : 4;
+  if (block.extent.is_const() && rows != 1) {
+    const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(form.sum));
+    const int64_t vectors = (block.extent.const_value() + lanes - 1) / lanes;
+    // Wide sums count twice, see below.
+    const int64_t all = form.sum == guards::DType::kF64 ? 2 * vectors : vectors;
+    tile.columns = static_cast<unsigned>(std::clamp<int64_t>(all, 1, tile.columns));
+    // As many sums as hide the time that one takes.
+    if (tile.columns == 1 && is_wide) most = 8;
+  }
+  tile.rows = static_cast<unsigned>(rows == 0 ? most : std::min(rows, most));
+  tile.depth = rows == 1 ? kStreams : rows != 0 && rows < 4 ? 0 : 128;
+}
+
+/// The depths, as bits, whose steps are taken side by side.
+unsigned UnrolledOf(const loop::Kernel& kernel, const loop::Block& block, const loop::Contraction& form,
+                    std::optional<size_t> depth_of_lanes) {
+  unsigned unrolled = 0;
   for (size_t k = 0; k < block.depths.size(); ++k) {
-    const guards::Dim& coef = kernel.insts[form.left.root].index.coefs[kernel.rows.size() + 1 + k];
-    const std::tuple here(!IsInCondition(kernel, form, k), coef.is_one(), extent_of(k));
-    if (k == 0 || here > best) {
-      best = here;
-      tile.lane_depth = static_cast<unsigned>(k);
-    }
-    steps *= extent_of(k);
+    if (depth_of_lanes == k || !block.depths[k].is_const()) continue;
+    const int64_t extent = block.depths[k].const_value();
+    const bool shares = std::ranges::any_of(form.right.loads, [&](loop::Id load) {
+      const guards::Dims& coefs = kernel.insts[load].index.coefs;
+      const size_t lane = depth_of_lanes ? kernel.rows.size() + 1 + *depth_of_lanes : kernel.rows.size();
+      return coefs[kernel.rows.size() + 1 + k].is_zero() && !coefs[lane].is_zero();
+    });
+    if (shares && extent >= 1 && extent <= kUnrolledMax) unrolled |= 1U << k;
   }
-  const int64_t extent = extent_of(tile.lane_depth);
-  const int64_t depth = std::max<int64_t>(4, kWindowDepth / (steps / extent) / 4 * 4);
-  tile.packing.from = 1;
-  tile.packing.depth = block.depths[tile.lane_depth].is_const() && extent <= depth ? 0 : depth;
-  const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
-  const int64_t vectors =
-      block.extent.is_const() ? std::max<int64_t>(1, (block.extent.const_value() + lanes - 1) / lanes) : 0;
-  std::tie(tile.packing.rows, tile.packing.columns) = WindowRegisters(rows, vectors, unit.bytes == 64);
-  loop::ContractionSchedule whole = tile;
-  whole.packing.depth = 0;
-  if (extent <= kGatheredStepsMax && GatheredRowsOf(kernel, form, WindowPanelOf(kernel, form, whole, {}, unit))) {
-    tile = whole;
-    tile.packing.gathers = true;
-  }
-  return tile;
+  return unrolled;
 }
 
 /// `rows`: of all dims that tasks count as rows; 0 where nobody knows them.
@@ -157,52 +156,12 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
   loop::ContractionSchedule tile;
   const auto form = *loop::ContractionOf(kernel, block);
   if (GoesByWindows(kernel, form)) return WindowTileOf(kernel, block, form, rows, unit);
-  const bool is_few = rows != 0 && rows <= kFewRows, is_wide = unit.bytes == 64;
   tile.packing = PackingOf(kernel, block, rows, form, unit);
   const auto depth_of_lanes = loop::DepthOfLanes(kernel, form);
   if (depth_of_lanes) {
-    tile.lanes = Lanes::kDepth;
-    tile.lane_depth = static_cast<unsigned>(*depth_of_lanes);
-    size_t widest = 1;
-    for (const loop::Id load : form.right.loads) widest = std::max(widest, SizeOf(kernel.insts[load].dtype));
-    // Where all rows but a few are packed for, those few are read as few rows are.
-    const bool leaves_few = tile.packing.from > 1 && tile.packing.from < kPlainPackedRowsMin;
-    if (is_few || leaves_few) {
-      const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone;
-      const int64_t most = decodes && is_wide && rows != 0 ? 2 * kStreamedRowsMax : kStreamedRowsMax;
-      const int64_t groups = (rows + most - 1) / most;
-      tile.rows = static_cast<unsigned>(rows == 0 ? most : (rows + groups - 1) / groups);
-      tile.columns = 8;
-      // Where memory is not what they wait for, two columns share what rows read.
-      tile.streamed_columns = rows > kStreamedRowsMax || (decodes && tile.rows > 2) ? 2 : 1;
-      tile.depth = std::min(kStreamedDepthBytes, kStreamedRowBytes / int64_t{tile.rows});
-    } else {
-      // As many sums as there are registers, less one row of factors and one more.
-      tile.rows = static_cast<unsigned>(rows == 0 ? 4 : std::min<int64_t>(rows, 4));
-      if (!is_wide) tile.rows = std::min(tile.rows, 3U);
-      tile.columns = is_wide ? 6 : 4;
-      // The columns of a task are whole register tiles of either way.
-      if (is_wide && tile.packing.from > 1) std::tie(tile.rows, tile.columns) = std::pair(3U, 8U);
-      tile.depth = kDepthBytes;
-    }
-    // Pieces are whole rounds of every way of reading.
-    constexpr int64_t kWholeRounds = 128;
-    tile.depth = tile.depth / static_cast<int64_t>(widest) / kWholeRounds * kWholeRounds;
+    TileAlongDepth(kernel, form, *depth_of_lanes, rows, unit.bytes == 64, tile);
   } else {
-    tile.lanes = Lanes::kColumns;
-    tile.columns = is_wide ? 4 : 2;
-    int64_t most = is_wide ? 6 : 4;
-    if (block.extent.is_const() && rows != 1) {
-      const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(form.sum));
-      const int64_t vectors = (block.extent.const_value() + lanes - 1) / lanes;
-      // Wide sums count twice, see below.
-      const int64_t all = form.sum == guards::DType::kF64 ? 2 * vectors : vectors;
-      tile.columns = static_cast<unsigned>(std::clamp<int64_t>(all, 1, tile.columns));
-      // As many sums as hide the time that one takes.
-      if (tile.columns == 1 && is_wide) most = 8;
-    }
-    tile.rows = static_cast<unsigned>(rows == 0 ? most : std::min(rows, most));
-    tile.depth = rows == 1 ? kStreams : rows != 0 && rows < 4 ? 0 : 128;
+    TileAlongColumns(block, form, rows, unit, tile);
   }
   // Wide sums take two registers for the elements of one.
   if (form.sum == guards::DType::kF64 && tile.columns > 2) tile.columns /= 2;
@@ -211,16 +170,7 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
   if (block.depths.size() > 1) {
     // Operands in groups are of few bits: a panel of them is in the first cache as it is.
     tile.depth = 0;
-    for (size_t k = 0; k < block.depths.size(); ++k) {
-      if (depth_of_lanes == k || !block.depths[k].is_const()) continue;
-      const int64_t extent = block.depths[k].const_value();
-      const bool shares = std::ranges::any_of(form.right.loads, [&](loop::Id load) {
-        const guards::Dims& coefs = kernel.insts[load].index.coefs;
-        const size_t lane = depth_of_lanes ? kernel.rows.size() + 1 + *depth_of_lanes : kernel.rows.size();
-        return coefs[kernel.rows.size() + 1 + k].is_zero() && !coefs[lane].is_zero();
-      });
-      if (shares && extent >= 1 && extent <= kUnrolledMax) tile.unrolled |= 1U << k;
-    }
+    tile.unrolled = UnrolledOf(kernel, block, form, depth_of_lanes);
   } else if (!is_open && block.depths[0].is_const() && tile.depth >= block.depths[0].const_value()) {
     tile.depth = 0;
   }
@@ -272,85 +222,117 @@ size_t RowDimsOf(const loop::Kernel& kernel) {
   return std::max<size_t>(1, dims);
 }
 
-void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
-  int64_t row_step = 1, column_step = 1, most_rows = kRowTile, rows_per_batch = 0;
+namespace {
+
+/// What the contractions of a kernel ask of its tasks.
+struct TaskNeeds {
+  int64_t row_step = 1, column_step = 1;  ///< Whole register tiles of each.
+  int64_t rows_max = kRowTile;
+  int64_t rows_per_batch = 0;
   bool is_along_columns = false, has_windows = false, has_plain_panels = false;
+};
+
+/// Adds what a contraction whose columns are packed needs.
+void AddTurned(const loop::Kernel& kernel, const VectorUnit& unit, const loop::Schedule& schedule,
+               const loop::Block& block, const loop::ContractionSchedule& tile, TaskNeeds& needs) {
+  const auto form = *loop::ContractionOf(kernel, block);
+  const bool is_window = GoesByWindows(kernel, form);
+  const bool is_plain = !is_window && tile.packing.depth != 0 && PacksPlain(kernel, form, unit);
+  needs.is_along_columns = true;
+  needs.has_windows |= is_window;
+  needs.has_plain_panels |= is_plain;
+  const guards::Dim steps = PackedSteps(block, tile);
+  // Tasks of few rows, so that there are some for all threads, and as many at once as a thread has.
+  const bool shares_panel = !is_window && !tile.packing.by_tiles && steps.is_const() && loop::MayTileColumns(kernel);
+  if (shares_panel) {
+    const int64_t row_bytes = std::max<int64_t>(1, steps.const_value()) * int64_t{sizeof(float)};
+    needs.rows_per_batch = std::max({needs.rows_per_batch, kRowBytesAtOnce / row_bytes, kPackedRowTile});
+  }
+  const bool shares_all = schedule.row_dims == std::max<size_t>(1, kernel.rows.size());
+  const int64_t of_windows = tile.packing.gathers && shares_all ? kGatheredRowTile : kWindowRowTile;
+  const int64_t of_packed = shares_panel ? kRowTile : PackedTaskRows(block, tile);
+  needs.rows_max = is_window && schedule.contractions.empty()
+                       ? of_windows
+                       : std::max(needs.rows_max, is_window ? of_windows : of_packed);
+}
+
+/// Rows of a task, and tasks that are computed at once, of `rows` (0: nobody knows).
+void TileRows(int64_t rows, const TaskNeeds& needs, loop::Schedule& schedule) {
+  schedule.row_tile = rows == 0 ? needs.rows_max : std::min(needs.rows_max, rows);
+  if (needs.has_windows && rows != 0) {
+    // Tiles of about that many rows, alike, and even in number: threads share them.
+    int64_t count = std::max<int64_t>(1, (rows + needs.rows_max / 2) / needs.rows_max);
+    if (count > 2) count += count % 2;
+    schedule.row_tile = (rows + count - 1) / count;
+  }
+  schedule.row_tile = (schedule.row_tile + needs.row_step - 1) / needs.row_step * needs.row_step;
+  // Windows keep their columns from task to task.
+  const int64_t at_once = needs.has_windows ? 0 : needs.rows_per_batch;
+  const int64_t tasks = rows == 0 ? at_once : (rows + schedule.row_tile - 1) / schedule.row_tile;
+  schedule.tasks_per_batch = std::max<int64_t>(1, std::min(tasks, at_once / schedule.row_tile));
+}
+
+/// Columns of a task, where they may be tiled.
+int64_t ColumnTileOf(const loop::Kernel& kernel, int64_t rows, const TaskNeeds& needs, const loop::Schedule& schedule) {
+  const bool is_few = rows != 0 && rows <= kFewRows;
+  const guards::Dim& extent = std::ranges::find_if(kernel.blocks, &loop::Block::is_loop)->extent;
+  const bool is_narrow = extent.is_const() && extent.const_value() <= kNarrowColumns;
+  int64_t columns = is_few ? kColumnTileOfFewRows : is_narrow ? kColumnTile / 2 : kColumnTile;
+  const bool is_short = extent.is_const() && extent.const_value() <= kShortColumns;
+  if (needs.is_along_columns) columns = is_few ? kColumnBytesOfFewRows / 4 : is_short ? kColumnTile : 2 * kColumnTile;
+  if (needs.has_windows || needs.has_plain_panels) columns = needs.column_step;
+  // Rows are decoded for each task; few columns are shared out among threads in smaller pieces. Windows keep those of
+  // one register tile.
+  const auto packs_a = [](const loop::ContractionSchedule& tile) { return tile.packing.packs_a; };
+  const bool is_scarce = extent.is_const() && extent.const_value() <= kNarrowColumns / 3;
+  const bool may_double = needs.has_plain_panels && !needs.has_windows && !is_scarce;
+  if (may_double && std::ranges::any_of(schedule.contractions, packs_a)) columns *= 2;
+  return (columns + needs.column_step - 1) / needs.column_step * needs.column_step;
+}
+
+/// Rows whose row buffers, which hold all columns, fit in the cache: whole steps of them, and one at least.
+int64_t RowsInBuffers(const loop::Kernel& kernel, int64_t row_step) {
+  int64_t row_bytes = 0;
+  for (const loop::RowBuffer& buffer : kernel.row_buffers) {
+    const int64_t extent = buffer.extent.is_const() ? buffer.extent.const_value() : kTypicalColumns;
+    row_bytes += extent * static_cast<int64_t>(SizeOf(buffer.dtype));
+  }
+  const int64_t fitting = std::max<int64_t>(1, kBufferBytes / std::max<int64_t>(1, row_bytes));
+  return std::max(row_step, fitting / row_step * row_step);
+}
+
+}  // namespace
+
+void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
+  TaskNeeds needs;
   schedule.row_dims = RowDimsOf(kernel);
   const guards::Dim tiled = loop::TiledRows(kernel, schedule);
-  const bool shares_all = schedule.row_dims == std::max<size_t>(1, kernel.rows.size());
   const int64_t rows = tiled.is_const() ? std::max<int64_t>(1, tiled.const_value()) : 0;
   for (const loop::Block& block : kernel.blocks) {
     if (!block.is_contraction()) continue;
     const loop::ContractionSchedule tile = TileOf(kernel, block, rows, unit);
     const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(kernel.row_buffers[block.into].dtype));
     if (tile.packing.from != 1) {
-      row_step = std::lcm(row_step, int64_t{tile.rows});
+      needs.row_step = std::lcm(needs.row_step, int64_t{tile.rows});
       const bool along_columns = tile.lanes == Lanes::kColumns;
-      column_step = std::lcm(column_step, along_columns ? tile.columns * lanes : tile.columns);
-      is_along_columns |= along_columns;
+      needs.column_step = std::lcm(needs.column_step, along_columns ? tile.columns * lanes : tile.columns);
+      needs.is_along_columns |= along_columns;
     }
     if (tile.packing.from != 0) {
-      row_step = std::lcm(row_step, int64_t{tile.packing.rows});
-      column_step = std::lcm(column_step, tile.packing.columns * lanes);
-      is_along_columns = true;
-      const auto form = *loop::ContractionOf(kernel, block);
-      const bool is_window = GoesByWindows(kernel, form);
-      const bool is_plain = !is_window && tile.packing.depth != 0 && PacksPlain(kernel, form, unit);
-      has_windows |= is_window;
-      has_plain_panels |= is_plain;
-      const guards::Dim steps = PackedSteps(block, tile);
-      // Tasks of few rows, so that there are some for all threads, and as many at once as a thread has.
-      const bool shares_panel =
-          !is_window && !tile.packing.by_tiles && steps.is_const() && loop::MayTileColumns(kernel);
-      if (shares_panel) {
-        const int64_t row_bytes = std::max<int64_t>(1, steps.const_value()) * int64_t{sizeof(float)};
-        rows_per_batch = std::max({rows_per_batch, kRowBytesAtOnce / row_bytes, kPackedRowTile});
-      }
-      const int64_t of_windows = tile.packing.gathers && shares_all ? kGatheredRowTile : kWindowRowTile;
-      const int64_t of_packed = shares_panel ? kRowTile : PackedTaskRows(block, tile);
-      most_rows = is_window && schedule.contractions.empty() ? of_windows
-                                                             : std::max(most_rows, is_window ? of_windows : of_packed);
+      needs.row_step = std::lcm(needs.row_step, int64_t{tile.packing.rows});
+      needs.column_step = std::lcm(needs.column_step, tile.packing.columns * lanes);
+      AddTurned(kernel, unit, schedule, block, tile, needs);
     }
     schedule.contractions.push_back(tile);
   }
-  const bool shares_columns = loop::MayTileColumns(kernel) && !is_along_columns;
-  if (shares_columns) most_rows = kRowTileOfPlain;
-  schedule.row_tile = rows == 0 ? most_rows : std::min(most_rows, rows);
-  if (has_windows && rows != 0) {
-    // Tiles of about that many rows, alike, and even in number: threads share them.
-    int64_t count = std::max<int64_t>(1, (rows + most_rows / 2) / most_rows);
-    if (count > 2) count += count % 2;
-    schedule.row_tile = (rows + count - 1) / count;
-  }
-  schedule.row_tile = (schedule.row_tile + row_step - 1) / row_step * row_step;
-  // Windows keep their columns from task to task.
-  if (has_windows) rows_per_batch = 0;
-  const int64_t tasks = rows == 0 ? rows_per_batch : (rows + schedule.row_tile - 1) / schedule.row_tile;
-  schedule.tasks_per_batch = std::max<int64_t>(1, std::min(tasks, rows_per_batch / schedule.row_tile));
-  if (loop::MayTileColumns(kernel)) {
-    const bool is_few = rows != 0 && rows <= kFewRows;
-    const guards::Dim& extent = std::ranges::find_if(kernel.blocks, &loop::Block::is_loop)->extent;
-    const bool is_narrow = extent.is_const() && extent.const_value() <= kNarrowColumns;
-    int64_t columns = is_few ? kColumnTileOfFewRows : is_narrow && shares_columns ? kColumnTile / 2 : kColumnTile;
-    const bool is_short = extent.is_const() && extent.const_value() <= kShortColumns;
-    if (is_along_columns) columns = is_few ? kColumnBytesOfFewRows / 4 : is_short ? kColumnTile : 2 * kColumnTile;
-    if (has_windows || has_plain_panels) columns = column_step;
-    // Rows are decoded for each task; few columns are shared out among threads in smaller pieces. Windows keep those of
-    // one register tile.
-    const auto packs_a = [](const loop::ContractionSchedule& tile) { return tile.packing.packs_a; };
-    const bool is_scarce = extent.is_const() && extent.const_value() <= kNarrowColumns / 3;
-    const bool may_double = has_plain_panels && !has_windows && !is_scarce;
-    if (may_double && std::ranges::any_of(schedule.contractions, packs_a)) columns *= 2;
-    schedule.column_tile = (columns + column_step - 1) / column_step * column_step;
+  const bool may_tile_columns = loop::MayTileColumns(kernel);
+  if (may_tile_columns && !needs.is_along_columns) needs.rows_max = kRowTileOfPlain;
+  TileRows(rows, needs, schedule);
+  if (may_tile_columns) {
+    schedule.column_tile = ColumnTileOf(kernel, rows, needs, schedule);
     schedule.transposed = TransposedIn(kernel);
   } else {
-    int64_t row_bytes = 0;
-    for (const loop::RowBuffer& buffer : kernel.row_buffers) {
-      const int64_t extent = buffer.extent.is_const() ? buffer.extent.const_value() : kTypicalColumns;
-      row_bytes += extent * static_cast<int64_t>(SizeOf(buffer.dtype));
-    }
-    const int64_t fitting = std::max<int64_t>(1, kBufferBytes / std::max<int64_t>(1, row_bytes));
-    schedule.row_tile = std::min(schedule.row_tile, std::max(row_step, fitting / row_step * row_step));
+    schedule.row_tile = std::min(schedule.row_tile, RowsInBuffers(kernel, needs.row_step));
   }
 }
 
@@ -409,59 +391,6 @@ Pairs PackedPairsOf(const loop::Kernel& kernel, const loop::Contraction& contrac
   const bool is_even = depth.is_const() && depth.const_value() % 2 == 0;
   if (contraction.sum == guards::DType::kF32 && !unit.dots_bf16_fast) return Pairs::kNone;
   return is_even ? PairsOf(kernel, contraction, unit) : Pairs::kNone;
-}
-
-bool GoesByWindows(const loop::Kernel& kernel, const loop::Contraction& contraction) {
-  if (!loop::IsWindow(kernel, contraction)) return false;
-  const auto lanes = loop::DepthOfLanes(kernel, contraction);
-  if (contraction.left.is_guarded || (!lanes && !loop::RunsAlongColumns(kernel, contraction))) return true;
-  // Lanes along so few steps would be empty mostly.
-  if (!lanes || contraction.depths.size() == 1) return false;
-  const guards::Dim& steps = contraction.depths[*lanes];
-  return steps.is_const() && steps.const_value() <= kGatheredStepsMax;
-}
-
-WindowPanel WindowPanelOf(const loop::Kernel& kernel, const loop::Contraction& contraction,
-                          const loop::ContractionSchedule& tile, const loop::Schedule& schedule,
-                          const VectorUnit& unit) {
-  WindowPanel panel;
-  const size_t count = contraction.depths.size();
-  panel.steps.resize(count);
-  std::vector<bool> is_in_run(count);
-  const auto is_cut = [&](size_t k) { return k == tile.lane_depth && tile.packing.depth != 0; };
-  const auto extent_of = [&](size_t k) { return is_cut(k) ? guards::Dim(tile.packing.depth) : contraction.depths[k]; };
-  panel.run_steps = guards::Dim(1);
-  for (bool grows = true; grows;) {
-    grows = false;
-    for (size_t k = 0; k < count && !grows; ++k) {
-      const guards::Dim& coef = kernel.insts[contraction.right.root].index.coefs[kernel.rows.size() + 1 + k];
-      if (is_in_run[k] || !(coef == panel.run_steps)) continue;
-      panel.run.push_back(k);
-      panel.steps[k] = coef;
-      is_in_run[k] = grows = true;
-      panel.run_steps = panel.run_steps * extent_of(k);
-    }
-    // What lies behind a piece is not its neighbour.
-    if (grows && is_cut(panel.run.back())) break;
-  }
-  panel.rows = panel.run_steps;
-  for (size_t k = count; k-- > 0;) {
-    if (is_in_run[k]) continue;
-    panel.outer.insert(panel.outer.begin(), k);
-    panel.steps[k] = panel.rows;
-    panel.rows = panel.rows * extent_of(k);
-  }
-  // One register tile of columns in each task, and all rows share it.
-  const int64_t width = int64_t{tile.packing.columns} * unit.bytes / int64_t{sizeof(float)};
-  const guards::Dim& extent = contraction.depths[tile.lane_depth];
-  if (schedule.column_tile != width || schedule.row_dims != std::max<size_t>(1, kernel.rows.size())) return panel;
-  if (!panel.rows.is_const() || !extent.is_const()) return panel;
-  const int64_t depth = tile.packing.depth != 0 ? tile.packing.depth : std::max<int64_t>(1, extent.const_value());
-  const int64_t pieces = std::max<int64_t>(1, (extent.const_value() + depth - 1) / depth);
-  if (pieces * panel.rows.const_value() * width * int64_t{sizeof(float)} > kKeptBytes) return panel;
-  panel.is_kept = true;
-  panel.pieces = pieces;
-  return panel;
 }
 
 guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, const loop::ContractionSchedule& tile,

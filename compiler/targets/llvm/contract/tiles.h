@@ -28,25 +28,6 @@ std::vector<loop::Schedule> OtherTiles(const loop::Kernel& kernel, const VectorU
 /// As PairsOf, of columns that are packed: a pair is one element then, so the depth must be known and even.
 Pairs PackedPairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit);
 
-/// Whether a contraction goes the way of windows (lower_window.cpp): several k run, or what rows read stands under a
-/// condition.
-bool GoesByWindows(const loop::Kernel& kernel, const loop::Contraction& contraction);
-
-/// Which steps of the depths lie where in a panel of a contraction by windows: a row of the panel for each.
-struct WindowPanel {
-  std::vector<size_t> run;  ///< depths that lie side by side in the right operand, innermost first
-  std::vector<size_t> outer;  ///< the others
-  guards::Dims steps;  ///< of each depth, rows from one step to the next
-  guards::Dim run_steps;  ///< rows of one run
-  guards::Dim rows;  ///< of one piece
-  /// All pieces, `pieces` of them, are kept for the next tasks, which have other rows and the same columns.
-  bool is_kept = false;
-  int64_t pieces = 1;
-};
-WindowPanel WindowPanelOf(const loop::Kernel& kernel, const loop::Contraction& contraction,
-                          const loop::ContractionSchedule& tile, const loop::Schedule& schedule,
-                          const VectorUnit& unit);
-
 /// Bytes of the columns that are packed together, or of a row that columns in turn read; 0 where there are
 /// neither.
 guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, const loop::ContractionSchedule& tile,

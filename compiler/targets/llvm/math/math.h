@@ -10,7 +10,7 @@ namespace ingot::compiler::x86 {
 /// kAtan2. Nothing is called, no table but 2/pi is read. Error bounds: docs/numerics.md.
 llvm::Value* EmitMath(Builder& code, loop::ScalarOp op, llvm::Value* a, llvm::Value* b = nullptr);
 
-/// Exact remainder of a / b with the sign of a, as C's fmod.
+/// Exact remainder of a / b with the sign of a, as C's fmod (remainder.cpp).
 llvm::Value* EmitFmod(Builder& code, llvm::Value* a, llvm::Value* b);
 
 /// Sine or cosine of f64 (sine_cosine.cpp), the whole range of arguments.
