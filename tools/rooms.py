@@ -69,6 +69,8 @@ SOURCES_MAX = 24
 # Lists of like things, each in a file of its own.
 LISTS = {"compiler/passes", "tools/ingot/verbs"}
 LINES_MAX = 500
+# To be left out, not cut: a store for indexes that another daemon or S3 can be as well.
+LONG = {"cache/redis/redis_client.cpp"}
 FUNCTION_LINES_MAX = 70
 
 
@@ -123,6 +125,6 @@ def check_sizes(file: str, text: str) -> "list[str]":
     if is_test(file) or pathlib.Path(file).suffix not in (".h", ".cpp", ".c", ".py"):
         return []
     lines = text.count("\n")
-    found = [f"{file}:1: {lines} lines, at most {LINES_MAX}"] if lines > LINES_MAX else []
+    found = [f"{file}:1: {lines} lines, at most {LINES_MAX}"] if lines > LINES_MAX and file not in LONG else []
     return found + [f"{file}:{n}: {name} has {length} lines, at most {FUNCTION_LINES_MAX}" for n, length, name in functions(file, text)
                     if length > FUNCTION_LINES_MAX]

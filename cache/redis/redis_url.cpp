@@ -84,7 +84,8 @@ Result<RedisUrl> RedisUrl::Parse(std::string_view text) {
 
 std::string RedisUrl::ToText() const {
   if (place.kind == Place::Kind::kUnix) {
-    return fmt::format("unix://{}{}", urls::encode(place.path, urls::pchars + '/'), db ? fmt::format("?db={}", db) : "");
+    return fmt::format("unix://{}{}", urls::encode(place.path, urls::pchars + '/'),
+                       db ? fmt::format("?db={}", db) : "");
   }
   const bool is_v6 = place.host.find(':') != std::string::npos;
   return fmt::format("{}://{}{}{}:{}/{}", place.kind == Place::Kind::kTls ? "rediss" : "redis", is_v6 ? "[" : "",

@@ -22,8 +22,8 @@ def _forked() -> None:
     for engine in list(engines):
         engine._lock, engine._compiles = threading.RLock(), compiles.Compiles(engine)
         engine._comparisons = comparisons.Comparisons(engine)
-        engine._apart.forget_locks()
-        for shape in engine._shapes.values():
+        engine._flattener.forget_locks()
+        for shape in engine._signatures.values():
             shape.forget_what_is_under_way()
             engine.site._set_waiting(shape.key, False)
 
