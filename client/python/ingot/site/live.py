@@ -23,9 +23,9 @@ def _forked() -> None:
         engine._lock, engine._compiles = threading.RLock(), compiles.Compiles(engine)
         engine._comparisons = comparisons.Comparisons(engine)
         engine._flattener.forget_locks()
-        for shape in engine._signatures.values():
-            shape.forget_what_is_under_way()
-            engine.site._set_waiting(shape.key, False)
+        for signature in engine._signatures.values():
+            signature.forget_what_is_under_way()
+            engine.site._set_waiting(signature.key, False)
 
 
 os.register_at_fork(after_in_child=_forked)
