@@ -194,7 +194,9 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   const bool has_atoms =
       std::ranges::any_of(plan.dims, [](const auto& dim) { return !dim->atoms.empty(); }) ||
       std::ranges::any_of(lowered.conditions.guards(), [](const auto& guard) { return guard.value.HasAtoms(); });
-  artifact.bytes = proto::PackArtifact({manifest, code, constants, has_atoms ? 2u : 1u});
+  const bool has_memories = std::ranges::any_of(
+      plan.steps, [](const auto& step) { return step->kind == proto::StepKind::Aten && !step->buffers.empty(); });
+  artifact.bytes = proto::PackArtifact({manifest, code, constants, has_memories ? 3u : has_atoms ? 2u : 1u});
   artifact.digest = DigestOf(Bytes(artifact.bytes));
   return artifact;
 }

@@ -82,12 +82,14 @@ Written WrittenBy(const proto::Manifest& manifest) {
     const proto::PlanStep& step = *manifest.steps()->Get(s);
     const bool writes =
         step.kind() == proto::StepKind::Kernel || step.kind() == proto::StepKind::Copy || step.inplace() >= 0;
-    for (uint32_t i = 0; writes && step.results() != nullptr && i < step.results()->size(); ++i) {
-      const proto::Value& value = *manifest.values()->Get(step.results()->Get(i));
-      const proto::Storage& storage = *manifest.storages()->Get(value.storage());
+    const auto note = [&](uint32_t id) {
+      const proto::Storage& storage = *manifest.storages()->Get(manifest.values()->Get(id)->storage());
       if (storage.kind() == proto::StorageKind::Input) AddOnce(written.inputs, storage.index());
       if (storage.kind() == proto::StorageKind::Weight) AddOnce(written.weights, storage.index());
-    }
+    };
+    for (uint32_t i = 0; writes && step.results() != nullptr && i < step.results()->size(); ++i)
+      note(step.results()->Get(i));
+    for (uint32_t i = 0; step.kind() == proto::StepKind::Aten && i < step.kernel(); ++i) note(step.buffers()->Get(i));
   }
   return written;
 }

@@ -12,7 +12,7 @@ namespace {
 // Header, 128 bytes: magic[8], version u32, section count u32, then per section offset u64,
 // size u64, digest low u64, digest high u64; last, the digest of all bytes before it.
 constexpr std::string_view kMagic = "INGOTART";
-constexpr uint32_t kVersionMax = 2;
+constexpr uint32_t kVersionMax = 3;
 constexpr size_t kSections = 3;
 constexpr size_t kSectionBytes = 32;
 constexpr size_t kTableAt = 16;

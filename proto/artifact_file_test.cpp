@@ -170,11 +170,11 @@ TEST(OpenArtifact, VerifiesTheManifestAlsoWhenDigestsAreTrusted) {
 
 TEST(OpenArtifact, NamesAnotherVersion) {
   Buffer file = Parts().Pack();
-  file[8] = 3;
+  file[8] = 4;
   const Result<ArtifactView> view = OpenArtifact(Resealed(file));
   ASSERT_FALSE(view);
   EXPECT_EQ(view.error().code(), Code::kIncompatible);
-  EXPECT_EQ(view.error().message(), "artifact: format version 3, this build reads 1 to 2");
+  EXPECT_EQ(view.error().message(), "artifact: format version 4, this build reads 1 to 3");
 }
 
 }  // namespace

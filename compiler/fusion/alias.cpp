@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/fusion/alias.h"
 
+#include "compiler/ir/written_memories.h"
 #include "compiler/ops/infer.h"
 #include "compiler/ops/ops.h"
 
@@ -57,6 +58,12 @@ std::vector<ValueId> SharedStorage(const Graph& graph) {
   for (ValueId v = 0; v < storage.size(); ++v) storage[v] = v;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
+    if ((node.effects & kWrites) != 0) {
+      const WrittenMemories memories(node);
+      for (size_t i = 0; i < memories.values.size(); ++i)
+        storage[node.results[memories.own_results + i]] = storage[memories.values[i]];
+      continue;
+    }
     ValueId from = kNoValue;
     if (node.inplace >= 0) {
       from = OverwrittenBy(graph, node.results[0]);

@@ -17,6 +17,7 @@
 #include "compiler/import/step_call.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
+#include "compiler/ir/written_memories.h"
 #include "compiler/ops/collectives.h"
 #include "compiler/ops/infer.h"
 #include "compiler/ops/ops.h"
@@ -75,9 +76,12 @@ class Generalizer {
 
   void NoteSteps() {
     step_nodes_.assign(recording_.step_count(), false);
+    steps_in_place_.assign(recording_.step_count(), false);
     for (const NodeId id : exact_.order()) {
       const int32_t step = exact_.node(id).step;
-      if (step >= 0 && static_cast<size_t>(step) < step_nodes_.size()) step_nodes_[static_cast<size_t>(step)] = true;
+      if (step < 0 || static_cast<size_t>(step) >= step_nodes_.size()) continue;
+      step_nodes_[static_cast<size_t>(step)] = true;
+      if ((exact_.node(id).effects & kWrites) != 0) steps_in_place_[static_cast<size_t>(step)] = true;
     }
   }
 
@@ -243,6 +247,8 @@ class Generalizer {
       return {};
     }
     if (node.results.empty()) return {};
+    if ((node.effects & kWrites) != 0) return GeneralizeWriting(node);
+    if (node.op == kMemoryOp) return GeneralizeMemory(node);
     if (!TakesSizes(out_, node)) {
       for (const ValueId result : node.results) generalized_[result] = true;
       return {};
@@ -265,6 +271,32 @@ class Generalizer {
     }
     NoteMemory(node);
     for (const Dim& number : MayLeaveExact(out_, out_.node(id))) sizes_.Within(number, kExactMax);
+    return {};
+  }
+
+  /// As large as what it takes, and laid out as it was.
+  Status GeneralizeMemory(const Node& node) {
+    const ValueId result = node.results[0], operand = std::get<Ref>(node.args[0]).id;
+    generalized_[result] = true;
+    if (IsConst(out_.type(operand))) return {};
+    if (GeneralizeResult(node, result, {out_.type(operand).dtype, out_.type(operand).sizes})) return {};
+    FixOperands(node, "the layout of memory that an operator writes");
+    is_stale_ = sizes_.changed();
+    return {};
+  }
+
+  /// An operator leaves its memories as large as they were, at every size. Of what else it gives nothing is known.
+  Status GeneralizeWriting(const Node& node) {
+    const WrittenMemories memories(node);
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      const ValueId result = node.results[i];
+      generalized_[result] = true;
+      if (i >= memories.own_results) out_.value(result).type = out_.type(memories.values[i - memories.own_results]);
+    }
+    if (memories.own_results == 0 || !TakesSizes(node)) return {};
+    if (!takes_unknown_) FixOperands(node, node.op);
+    for (size_t i = 0; takes_unknown_ && i < memories.own_results; ++i) GuessType(node.results[i]);
+    is_stale_ = sizes_.changed();
     return {};
   }
 
@@ -329,7 +361,7 @@ class Generalizer {
   void NoteWrites() {
     for (size_t step = 0; step < recording_.step_count(); ++step) {
       const proto::Step& raw = recording_.step(step);
-      if (!raw.writes() || raw.writes()->size() == 0 || !raw.args()) continue;
+      if (!raw.writes() || raw.writes()->size() == 0 || !raw.args() || steps_in_place_[step]) continue;
       for (const uint8_t position : *raw.writes()) {
         const auto written = IdOf(raw.args(), position);
         for (uint32_t i = 0; written && i < raw.args()->size(); ++i) {
@@ -360,6 +392,7 @@ class Generalizer {
     // Scattered into a window, a tensor keeps its layout, gaps included.
     const auto* operand = node.args.empty() ? nullptr : std::get_if<Ref>(&node.args[0]);
     if (operand != nullptr && !WindowOf(node.op).empty()) guesses.push_back(out_.type(operand->id).strides);
+    if (operand != nullptr && node.op == kMemoryOp) guesses.push_back(out_.type(operand->id).strides);
     guesses.push_back(guards::ContiguousStrides(type.sizes));
     guesses.push_back(guards::NestedStrides(type.sizes, exact.sizes, exact.strides));
     return layouts_.Choose(guesses, exact, type);
@@ -463,6 +496,7 @@ class Generalizer {
   Layouts layouts_;
   RecordedSizes asked_;
   std::vector<bool> step_nodes_;  ///< steps that made a node
+  std::vector<bool> steps_in_place_;  ///< those that write where their arguments lie
   std::optional<Dims> view_;
   bool is_stale_ = false;  ///< the walk has begun with sizes that are others by now
 };

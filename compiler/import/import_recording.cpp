@@ -10,7 +10,9 @@
 #include "compiler/import/overlap.h"
 #include "compiler/import/recording.h"
 #include "compiler/import/step_call.h"
+#include "compiler/import/written_places.h"
 #include "compiler/ir/text.h"
+#include "compiler/ir/written_memories.h"
 #include "compiler/ops/collectives.h"
 #include "compiler/ops/infer.h"
 #include "compiler/ops/op_table.h"
@@ -45,7 +47,10 @@ bool WritesStatistics(const StepCall& call) {
 class Importer {
  public:
   explicit Importer(Recording& recording)
-      : recording_(recording), memories_(recording_, graph_), value_of_(recording_.metas().size(), kNoValue) {}
+      : recording_(recording),
+        memories_(recording_, graph_),
+        value_of_(recording_.metas().size(), kNoValue),
+        written_places_(recording_) {}
 
   Result<ImportedGraph> Run() {
     if (recording_.root().name()) graph_.name = recording_.root().name()->str();
@@ -337,10 +342,9 @@ class Importer {
 
   Status AddWritingStep(const StepCall& call) {
     if (call.op == "aten.detach_" || call.op == "aten.requires_grad_") return {};
+    if (call.raw->is_opaque()) return AddStepInPlace(call);
     const std::optional<FunctionalForm> form = FindFunctionalForm(call.op);
-    if (!form || call.raw->is_opaque()) {
-      return Error(Code::kUnsupported, "writes its arguments in a way Ingot does not know");
-    }
+    if (!form) return Error(Code::kUnsupported, "writes its arguments in a way Ingot does not know");
     const bool in_place = form->style == WriteStyle::kInPlace;
     if (in_place && call.writes.size() != 1) {
       return Error(Code::kUnsupported, "writes several of its arguments in place");
@@ -360,6 +364,58 @@ class Importer {
     if (!in_place) node.step = -1;  // Its arguments have moved.
     TRY(AddFunctional(std::move(node), written));
     for (uint32_t id : call.made) TRY(DefineWrittenResult(id, written));
+    return {};
+  }
+
+  /// An operator of which nothing is known but its schema runs as it is, on the memories that it writes. What lies in
+  /// them is taken from them again, so that its operands share memory as they did.
+  Status AddStepInPlace(const StepCall& call) {
+    std::vector<uint32_t> written, roots;
+    for (const uint32_t position : call.writes) {
+      ForEachId(call.args[position], [&](uint32_t id) {
+        written.push_back(id);
+        const uint32_t root = memories_.RootOf(id);
+        if (std::ranges::find(roots, root) == roots.end()) roots.push_back(root);
+      });
+    }
+    for (const uint32_t root : roots) TRY(memories_.Take(root));
+    TRY_ASSIGN(const std::vector<uint32_t> returned, call.ResultIds());
+    std::vector<uint32_t> fresh;  // Results that are memory of their own.
+    for (const uint32_t id : returned) {
+      const auto shares = [&](uint32_t root) { return recording_.meta(root).storage == recording_.meta(id).storage; };
+      if (!call.Takes(id) && std::ranges::none_of(roots, shares)) fresh.push_back(id);
+    }
+    for (const uint32_t root : memories_.CallersRoots()) {
+      if (written_places_.Meet(recording_.meta(root)) && !memories_.IsTangled(root) &&
+          std::ranges::find(roots, root) == roots.end())
+        roots.push_back(root);
+    }
+    if (roots.empty()) return AddPureStep(call);
+    TRY_ASSIGN(std::vector<Arg> args, UseArgs(call));
+    Dims inputs;
+    RefList memories;
+    std::vector<Type> types;
+    for (const uint32_t id : fresh) types.push_back(recording_.meta(id).type);
+    for (const uint32_t root : roots) {
+      TRY_ASSIGN(const ValueId value, memories_.Use(root));
+      inputs.push_back(memories_.InputOf(root));
+      memories.ids.push_back(value);
+      types.push_back(graph_.type(value));
+    }
+    args.emplace_back(std::move(inputs));
+    args.emplace_back(std::move(memories));
+    Node node = MakeNode(call, call.op, std::move(args));
+    node.effects |= kOpaque | kWrites;
+    const std::vector<ValueId> values = graph_.node(graph_.AddNode(std::move(node), std::move(types))).results;
+    for (size_t i = 0; i < fresh.size(); ++i) {
+      if (memories_.IsDefined(fresh[i])) return Error(Code::kUnsupported, "gives back a tensor that it was not given");
+      value_of_[fresh[i]] = values[i];
+      memories_.DefineFresh(fresh[i], values[i]);
+    }
+    for (size_t i = 0; i < roots.size(); ++i) memories_.Leave(roots[i], values[fresh.size() + i]);
+    for (const uint32_t id : returned) {
+      if (std::ranges::find(fresh, id) == fresh.end() && !call.Takes(id)) TRY(DefineWrittenResult(id, written));
+    }
     return {};
   }
 
@@ -395,9 +451,8 @@ class Importer {
     if (memories_.IsDefined(id)) return {};
     for (uint32_t source : written) {
       const Meta& meta = recording_.meta(source);
-      if (meta.storage != recording_.meta(id).storage || meta.type != recording_.meta(id).type) {
-        continue;
-      }
+      const Meta& result = recording_.meta(id);
+      if (meta.storage != result.storage || meta.type != result.type || meta.offset != result.offset) continue;
       TRY_ASSIGN(const ValueId value, memories_.Use(source));
       memories_.DefineView(id, value, TakenView{source, {}, {}, 0});
       value_of_[id] = value;
@@ -410,6 +465,7 @@ class Importer {
   Graph graph_;
   Memories memories_;
   std::vector<ValueId> value_of_;  ///< of each recorded value when it was made
+  WrittenPlaces written_places_;
 };
 
 }  // namespace

@@ -320,6 +320,51 @@ TEST(ImportRecording, TellsSlicesOfOneBufferApart) {
 )");
 }
 
+// What is not PyTorch's runs as it is: on the memory itself, in which all its operands lie as they did.
+TEST(ImportRecording, KeepsOperatorsThatWriteInPlace) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {4, 6});
+  const uint32_t row = r.View("aten::select.int", Args(V(x), I(0), I(1)), {6}, {1}, 6);
+  proto::StepT& into = r.Step("my::norm_into", Args(V(row), V(x), F(0.5)), Args());
+  into.is_opaque = true;
+  into.writes = {0};
+  const uint32_t y = r.Fresh(DType::kF32, {6});
+  r.Step("aten::relu", Args(V(row)), Args(V(y)));
+  EXPECT_EQ(Body(r.Finish({y})), R"(  %0 = aten.select.int(%x, 0, 1) : f32[6]
+  %1 = ingot.memory(%x) {opaque} : f32[4, 6]
+  %2 = aten.select.int(%1, 0, 1) : f32[6]
+  %3 = my.norm_into(%2, %1, 0.5, [0], [%1]) {opaque, writes} : f32[4, 6]
+  %4 = aten.select.int(%3, 0, 1) : f32[6]
+  %5 = aten.relu(%4) : f32[6]
+  write %x = %3
+  return %5
+}
+)");
+}
+
+// Where it raises, a caller finds all that was written before it, and nothing of what comes after it.
+TEST(ImportRecording, KeepsOperatorsThatWriteAmongOtherWrites) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {4});
+  const uint32_t b = r.Weight("b", DType::kF32, {4});
+  r.InPlace("aten::relu_", Args(V(b)));
+  const uint32_t y = r.Fresh(DType::kF32, {4}), z = r.Fresh(DType::kF32, {2});
+  r.Step("aten::silu", Args(V(x)), Args(V(y)));
+  proto::StepT& both = r.Step("my::both", Args(V(y)), Args(V(y), V(z)));
+  both.is_opaque = true;
+  both.writes = {0};
+  r.InPlace("aten::neg_", Args(V(b)));
+  EXPECT_EQ(Body(r.Finish({y, z})), R"(  %0 = aten.relu(%b) : f32[4]
+  %1 = aten.silu(%x) : f32[4]
+  %2 = ingot.memory(%1) {opaque} : f32[4]
+  %3, %4, %5 = my.both(%2, [-1, 1], [%2, %0]) {opaque, writes} : f32[2], f32[4], f32[4]
+  %6 = aten.neg(%5) : f32[4]
+  write %b = %6
+  return %4, %3
+}
+)");
+}
+
 struct Refused {
   const char* message;
   std::function<void(RecordingBuilder&, uint32_t x)> record;
@@ -329,8 +374,6 @@ TEST(ImportRecording, SaysWhyItRefuses) {
   const Refused kCases[] = {
       {"unsupported: step 0 (aten::t_): writes its arguments in a way",
        [](auto& r, uint32_t x) { r.InPlace("aten::t_", Args(V(x))); }},
-      {"unsupported: step 0 (my::op_): writes its arguments in a way",
-       [](auto& r, uint32_t x) { r.InPlace("my::op_", Args(V(x))).is_opaque = true; }},
       {"unsupported: step 0 (guard::equal): operator namespace is reserved",
        [](auto& r, uint32_t x) { r.Step("guard::equal", Args(V(x)), Args()); }},
       {"corrupt: step 0 (aten silu): is no operator name",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/import/memories.h"
+#include "compiler/ir/written_memories.h"
 
 #include <algorithm>
 
@@ -10,6 +11,10 @@ namespace {
 
 /// Sources of one storage that are compared pair by pair.
 constexpr size_t kNeighboursMax = 1024;
+
+Error WrittenTangled() {
+  return Error(Code::kUnsupported, "written memory is shared by tensors that are not views of each other");
+}
 
 }  // namespace
 
@@ -109,9 +114,7 @@ Result<ValueId> Memories::Use(uint32_t id) {
 
 Status Memories::Write(uint32_t id, ValueId value) {
   const uint32_t memory = cells_[id].memory;
-  if (memories_[memory].tangled || tangled_storages_.count(recording_.meta(id).storage) != 0) {
-    return Error(Code::kUnsupported, "written memory is shared by tensors that are not views of each other");
-  }
+  if (IsTangled(id)) return WrittenTangled();
   // Undoing the views one by one, a write to one of the places would not reach the others.
   for (uint32_t at = id;; at = cells_[at].view->parent) {
     if (HasInternalOverlap(recording_.meta(at).type)) {
@@ -141,6 +144,38 @@ Status Memories::Write(uint32_t id, ValueId value) {
     cells_[at].version = version;
   }
   return {};
+}
+
+bool Memories::IsTangled(uint32_t id) const {
+  return memories_[cells_[id].memory].tangled || tangled_storages_.count(recording_.meta(id).storage) != 0;
+}
+
+int64_t Memories::InputOf(uint32_t root) const {
+  const std::optional<size_t> source = SourceOf(memories_[cells_[root].memory]);
+  return source && graph_.inputs[*source].kind != InputKind::kConstant ? static_cast<int64_t>(*source) : -1;
+}
+
+std::vector<uint32_t> Memories::CallersRoots() const {
+  std::vector<uint32_t> roots;
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (!cells_[sources_[i]].view && graph_.inputs[i].kind != InputKind::kConstant) roots.push_back(sources_[i]);
+  }
+  return roots;
+}
+
+Status Memories::Take(uint32_t root) {
+  if (IsTangled(root)) return WrittenTangled();
+  TRY_ASSIGN(const ValueId value, Use(root));
+  Node node{std::string(kMemoryOp), {Ref{value}}};
+  node.effects = kOpaque;
+  const NodeId id = graph_.AddNode(std::move(node), {recording_.meta(root).type});
+  Leave(root, graph_.node(id).results[0]);
+  return {};
+}
+
+void Memories::Leave(uint32_t root, ValueId value) {
+  cells_[root].value = value;
+  cells_[root].version = ++memories_[cells_[root].memory].version;
 }
 
 Result<std::vector<ValueId>> Memories::UseResults(std::span<const uint32_t> ids) {

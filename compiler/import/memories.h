@@ -36,6 +36,18 @@ class Memories {
   /// The value of a defined tensor, which may add nodes.
   Result<ValueId> Use(uint32_t id);
   Status Write(uint32_t id, ValueId value);
+
+  /// The first tensor of the memory that a defined tensor lies in.
+  uint32_t RootOf(uint32_t id) const { return memories_[cells_[id].memory].root; }
+  /// Which input or weight the memory of a root is; -1: one of the call's own, or a constant.
+  int64_t InputOf(uint32_t root) const;
+  /// The roots that are inputs and weights.
+  std::vector<uint32_t> CallersRoots() const;
+  /// Puts the memory of a root where an operator may write to it; all tensors of the memory lie there from now on.
+  Status Take(uint32_t root);
+  /// The memory as an operator has left it. Nothing is said of memories that are tangled: they cannot be written.
+  void Leave(uint32_t root, ValueId value);
+  bool IsTangled(uint32_t id) const;
   /// The values of the results, after all steps. A caller can tell which results share memory with
   /// which, and with arguments: such a result says so (ingot.shares), and where that memory was
   /// written it is a view of the last value.

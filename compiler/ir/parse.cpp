@@ -7,6 +7,7 @@
 #include "compiler/ir/text.h"
 #include "compiler/ir/user_pattern.h"
 #include "compiler/ir/verify.h"
+#include "compiler/ir/written_memories.h"
 #include "proto/group_slot.h"
 
 namespace ingot::compiler {
@@ -225,9 +226,11 @@ class Parser {
         node.inplace = static_cast<int16_t>(index);
       } else if (in_.TakeWord("opaque")) {
         node.effects |= kOpaque;
-      } else {
-        if (!in_.TakeWord("random")) return in_.Expected("'inplace', 'opaque' or 'random'");
+      } else if (in_.TakeWord("random")) {
         node.effects |= kRandom;
+      } else {
+        if (!in_.TakeWord("writes")) return in_.Expected("'inplace', 'opaque', 'random' or 'writes'");
+        node.effects |= kWrites;
       }
     } while (in_.Take(','));
     return in_.Expect('}');

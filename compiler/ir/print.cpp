@@ -7,6 +7,7 @@
 
 #include "compiler/ir/text.h"
 #include "compiler/ir/user_pattern.h"
+#include "compiler/ir/written_memories.h"
 #include "proto/group_slot.h"
 
 namespace ingot::compiler {
@@ -223,6 +224,7 @@ class Printer {
     if (node.inplace >= 0) add(fmt::format("inplace = {}", node.inplace));
     if (node.effects & kOpaque) add("opaque");
     if (node.effects & kRandom) add("random");
+    if (node.effects & kWrites) add("writes");
     return out.empty() ? out : " {" + out + "}";
   }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "compiler/ir/text.h"
+#include "compiler/ir/written_memories.h"
 #include "compiler/ops/collectives.h"
 #include "compiler/ops/infer.h"
 
@@ -120,6 +121,7 @@ class Verifier {
       if (Problem p = CheckResult(id, i, node.results[i])) return p;
     }
     if (Problem p = CheckInplace(node)) return p;
+    if (Problem p = CheckMemories(node)) return p;
     if (node.op.starts_with("guard.")) return CheckGuard(node);
     if (node.effects & kGuard) return "has the effect of a guard but is none";
     if (const Status types = CheckTypes(graph_, node); !types) return types.error().message();
@@ -154,6 +156,29 @@ class Verifier {
       return "is in place of an argument that is no tensor";
     }
     if (node.results.empty()) return "is in place but has no result";
+    return std::nullopt;
+  }
+
+  Problem CheckMemories(const Node& node) const {
+    if ((node.effects & kWrites) == 0) return std::nullopt;
+    const WrittenMemories memories(node);
+    if (memories.values.empty()) return "writes, but has no list of memories and one of their inputs at its end";
+    if ((node.effects & kOpaque) == 0 || node.inplace >= 0) return "writes, but is not opaque, or is in place";
+    for (size_t i = 0; i < memories.values.size(); ++i) {
+      const Dim& input = memories.inputs[i];
+      if (memories.values[i] == kNoValue) return "lacks a memory";
+      if (!input.is_const() || input.const_value() < -1 ||
+          input.const_value() >= static_cast<int64_t>(graph_.inputs.size())) {
+        return "has a memory of no input";
+      }
+      if (graph_.type(memories.values[i]) != graph_.type(node.results[memories.own_results + i])) {
+        return "leaves a memory with another type";
+      }
+      if (input.const_value() < 0) continue;
+      const Type& target = graph_.type(graph_.inputs[static_cast<size_t>(input.const_value())].value);
+      const Type& type = graph_.type(memories.values[i]);
+      if (target.dtype != type.dtype || target.sizes != type.sizes) return "has a memory unlike its input";
+    }
     return std::nullopt;
   }
 

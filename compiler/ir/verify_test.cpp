@@ -8,6 +8,7 @@
 
 #include "compiler/ir/random_graph.h"
 #include "compiler/ir/text.h"
+#include "compiler/ir/written_memories.h"
 #include "compiler/ops/ops.h"
 
 namespace ingot::compiler {
@@ -99,6 +100,36 @@ TEST(Verify, NamesEveryBrokenRule) {
     EXPECT_EQ(status.error().code(), Code::kInternal);
     EXPECT_THAT(status.error().message(), HasSubstr(damage.rule));
     Print(*graph);  // A dump of a broken graph must not crash.
+  }
+}
+
+TEST(Verify, NamesEveryBrokenRuleOfMemories) {
+  constexpr std::string_view kWriter = R"(graph @f(%x: f32[4], %y: f32[2]) {
+  %0 = ingot.memory(%x) {opaque} : f32[4]
+  %1, %2 = my.op(%0, %y, [0, 1], [%0, %y]) {opaque, writes} : f32[4], f32[2]
+  return %1
+}
+)";
+  const Damage kDamages[] = {
+      {"has no list of memories", [](Graph& g) { Raw(g, 1).args.pop_back(); }},
+      {"has no list of memories", [](Graph& g) { Raw(g, 1).args[2] = Dims{0}; }},
+      {"is not opaque", [](Graph& g) { Raw(g, 1).effects = kWrites; }},
+      {"lacks a memory", [](Graph& g) { std::get<RefList>(Raw(g, 1).args[3]).ids[0] = kNoValue; }},
+      {"memory of no input", [](Graph& g) { Raw(g, 1).args[2] = Dims{-2, 1}; }},
+      {"memory of no input", [](Graph& g) { Raw(g, 1).args[2] = Dims{0, 2}; }},
+      {"with another type", [](Graph& g) { g.value(g.node(1).results[0]).type.dtype = DType::kF64; }},
+      {"memory unlike its input", [](Graph& g) { Raw(g, 1).args[2] = Dims{1, 1}; }},
+  };
+  for (const Damage& damage : kDamages) {
+    Result<Graph> graph = Parse(kWriter);
+    ASSERT_TRUE(graph) << graph.error().ToText();
+    ASSERT_TRUE(Verify(*graph)) << Verify(*graph).error().ToText();
+    EXPECT_EQ(Print(*graph), kWriter);
+    damage.apply(*graph);
+    const Status status = Verify(*graph);
+    ASSERT_FALSE(status) << damage.rule;
+    EXPECT_THAT(status.error().message(), HasSubstr(damage.rule));
+    Print(*graph);
   }
 }
 

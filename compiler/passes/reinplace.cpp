@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "compiler/ir/written_memories.h"
 #include "compiler/ops/op_table.h"
 #include "compiler/ops/ops.h"
 #include "compiler/passes/passes.h"
@@ -41,8 +42,8 @@ class Memory {
       const ValueId value = open.back();
       open.pop_back();
       for (const Use& use : graph_.uses(value)) {
-        if (!use.IsNode() || !MayAlias(graph_.node(use.user))) continue;
-        for (ValueId result : graph_.node(use.user).results) {
+        if (!use.IsNode()) continue;
+        for (ValueId result : AliasesBy(graph_.node(use.user), value)) {
           if (aliases.insert(result).second) open.push_back(result);
         }
       }
@@ -62,6 +63,19 @@ class Memory {
   }
 
  private:
+  /// Results of a node that may lie in the memory of one of its operands.
+  static std::vector<ValueId> AliasesBy(const Node& node, ValueId operand) {
+    // Who takes a memory is the next to write to it, and not one more to read it.
+    if (node.op == kMemoryOp) return {};
+    if ((node.effects & kWrites) == 0) return MayAlias(node) ? node.results : std::vector<ValueId>();
+    const WrittenMemories memories(node);
+    std::vector<ValueId> left;
+    for (size_t i = 0; i < memories.values.size(); ++i) {
+      if (memories.values[i] == operand) left.push_back(node.results[memories.own_results + i]);
+    }
+    return left;
+  }
+
   /// Element by element, x op x may overwrite x; any other sharing may read what is overwritten.
   static bool ReadsElsewhere(const Aliases& aliases, const Node& node, size_t operand) {
     const ValueId own = std::get<Ref>(node.args[operand]).id;
@@ -82,6 +96,7 @@ class Memory {
 
 /// The argument that holds `value` and that the node may overwrite with its result.
 std::optional<size_t> Overwritable(const Graph& graph, const Node& node, ValueId value) {
+  if (node.op == kMemoryOp && graph.type(node.results[0]) == graph.type(value)) return 0;
   if (!IsPure(node) || node.results.size() != 1 || MayAlias(node) || graph.type(node.results[0]) != graph.type(value)) {
     return std::nullopt;
   }
@@ -102,6 +117,12 @@ bool IsPlain(const Type& type) {
   return true;
 }
 
+/// The call itself has made the memory that the value lies in, and it is the value's alone.
+bool IsOwn(const Graph& graph, ValueId value) {
+  const NodeId def = graph.value(value).def;
+  return def != kNoNode && !MayAlias(graph.node(def));
+}
+
 struct Link {
   NodeId node;
   size_t operand;
@@ -116,6 +137,10 @@ std::vector<Link> ChainOf(const Graph& graph, const Write& write) {
     const NodeId def = graph.value(value).def;
     if (def == kNoNode) return {};
     const Node& node = graph.node(def);
+    if (const WrittenMemories memories(node); graph.value(value).result >= memories.own_results) {
+      value = memories.values[graph.value(value).result - memories.own_results];
+      continue;
+    }
     std::optional<Link> link;
     // The target itself if it is an operand, else the first: it is the one an in-place call names.
     for (const Arg& arg : node.args) {
@@ -158,6 +183,16 @@ Result<bool> Reinplace(Graph& graph) {
   const Memory memory(graph);
   bool changed = false;
   for (const Write& write : graph.writes) changed |= WriteInPlace(graph, write, memory, last_guard);
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    const auto* own = node.op == kMemoryOp && node.inplace < 0 ? std::get_if<Ref>(&node.args[0]) : nullptr;
+    if (own == nullptr || !IsOwn(graph, own->id) || !IsPlain(graph.type(own->id)) ||
+        memory.IsReadLater(memory.AliasesOf(own->id), id, 0)) {
+      continue;
+    }
+    graph.SetInplace(id, 0);
+    changed = true;
+  }
   return changed;
 }
 

@@ -31,4 +31,8 @@ bool HasDynamicShape(std::string_view op) {
   return data_sized.contains(op);
 }
 
+bool IsUnwritten(std::string_view op) {
+  return op == "aten.empty.memory_format" || op == "aten.empty_like" || op == "aten.new_empty";
+}
+
 }  // namespace ingot::compiler

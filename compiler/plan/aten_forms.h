@@ -17,4 +17,7 @@ std::string_view OutForm(std::string_view op);
 /// Operators whose result sizes depend on data: the recorded sizes act as a value guard.
 bool HasDynamicShape(std::string_view op);
 
+/// The operator makes memory whose elements nobody promises.
+bool IsUnwritten(std::string_view op);
+
 }  // namespace ingot::compiler

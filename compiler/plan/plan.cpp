@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/written_memories.h"
 #include "compiler/loop/checks_first.h"
 #include "compiler/loop/text.h"
 #include "compiler/ops/collectives.h"
@@ -136,7 +137,9 @@ class Planner {
     TRY(CheckRanksAgree(node));
     if ((node.effects & kGuard) != 0) return PlanGuard(node);
     // Memory whose elements nobody promises.
-    if (node.op == "aten.empty.memory_format") return out_.PlaceResult(node.results[0]);
+    if (IsUnwritten(node.op)) return out_.PlaceResult(node.results[0]);
+    if (node.op == kMemoryOp) return PlaceMemory(node);
+    if ((node.effects & kWrites) != 0) return PlanWriting(step.node);
     if (out_.schedule.inplace[step.node]) return PlanInplace(step.node);
     if (auto product = MatrixProductOf(graph_, node)) return PlanProduct(step.node, *product);
     return PlanAten(step.node);
@@ -241,6 +244,65 @@ class Planner {
         out_.AddOwner(id, proto::StorageKind::Returned);
       }
       step->results.push_back(out_.bound[id]);
+    }
+    out_.Push(std::move(step), node_id);
+    return {};
+  }
+
+  // In the memory of what it was, where nobody reads that any more.
+  Status PlaceMemory(const Node& node) {
+    const ValueId from = std::get<Ref>(node.args[0]).id;
+    TRY(out_.PlaceResult(node.results[0]));
+    const NodeId def = graph_.value(from).def;
+    if (def != kNoNode && IsUnwritten(graph_.node(def).op)) return {};
+    const Type& type = graph_.type(node.results[0]);
+    out_.PushEachOnce(out_.bound[node.results[0]], out_.bound[from], type);
+    return {};
+  }
+
+  // The memory that an operand of an operator that writes lies in, by what it is a view of; kNoValue: none.
+  ValueId MemoryUnder(ValueId id) const {
+    for (NodeId def = graph_.value(id).def; def != kNoNode; def = graph_.value(id).def) {
+      if (IsTaken(graph_, id)) return id;
+      const Node& node = graph_.node(def);
+      const auto* operand = node.effects == kPure && !node.args.empty() ? std::get_if<Ref>(&node.args[0]) : nullptr;
+      if (operand == nullptr) break;
+      id = operand->id;
+    }
+    return kNoValue;
+  }
+
+  Status PlanWriting(NodeId node_id) {
+    const Node& node = graph_.node(node_id);
+    const WrittenMemories memories(node);
+    Node own{node.op, {node.args.begin(), node.args.begin() + static_cast<ptrdiff_t>(memories.own_args)}};
+    Status lost;
+    ForEachOperand(own, [&](ValueId id) {
+      const ValueId memory = MemoryUnder(id);
+      if (std::ranges::find(memories.values, memory) == memories.values.end()) return;
+      if (out_.plan.values[out_.bound[id]]->storage == out_.plan.values[out_.bound[memory]]->storage) return;
+      lost =
+          Error(Code::kUnsupported, fmt::format("{} writes through a view that native code takes as a copy", node.op));
+    });
+    TRY(std::move(lost));
+    own.results = node.results;
+    auto step = AtenStep(own, DispatcherName(node.op));
+    for (size_t i = 0; i < memories.own_results; ++i) {
+      out_.schedule.parent[node.results[i]] = kNoValue;
+      step->results.push_back(out_.AddOwner(node.results[i], proto::StorageKind::Returned));
+    }
+    for (size_t i = 0; i < memories.values.size(); ++i) {
+      const ValueId id = memories.values[i];
+      const uint32_t memory = out_.bound[id];
+      step->buffers.push_back(memory);
+      step->kernel += IsTaken(graph_, id);
+      const int64_t input = memories.inputs[i].const_value();
+      uint32_t target = memory;
+      if (input >= 0) {
+        TRY_ASSIGN(target, out_.ValueAt(graph_.inputs[static_cast<size_t>(input)].value));
+      }
+      const bool is_there = out_.plan.values[target]->storage == out_.plan.values[memory]->storage;
+      step->symbols.push_back(is_there ? memory : target);
     }
     out_.Push(std::move(step), node_id);
     return {};

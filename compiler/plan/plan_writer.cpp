@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/ir/written_memories.h"
 #include "compiler/plan/views.h"
 
 namespace ingot::compiler {
@@ -54,7 +55,8 @@ Result<uint32_t> PlanWriter::ValueAt(ValueId id) {
   }
   const Node& node = graph_.node(value.def);
   TRY_ASSIGN(const uint32_t parent, ValueAt(schedule.parent[id]));
-  if (schedule.inplace[value.def]) return bound[id] = parent;
+  const bool is_memory = (node.effects & kWrites) != 0;
+  if (schedule.inplace[value.def] || is_memory) return bound[id] = parent;
   const auto view = ViewOf(graph_, node, value.result);
   if (!view) return Error(Code::kInternal, fmt::format("{} is not a view", node.op));
   bound[id] = AddValue(value.type.dtype, value.type.sizes, view->strides, offsets[parent] + view->offset,
@@ -101,8 +103,12 @@ void PlanWriter::PushCopy(uint32_t to, uint32_t from) {
 uint32_t PlanWriter::CopyOf(uint32_t value, const Type& type, proto::StorageKind kind) {
   const Dim bytes = type.Extent() * Dim(static_cast<int64_t>(SizeOf(type.dtype)));
   const uint32_t copy = AddValue(type.dtype, type.sizes, type.strides, Dim(0), AddStorage(kind, 0, bytes));
-  PushCopy(EachOnce(copy, type), EachOnce(value, type));
+  PushEachOnce(copy, value, type);
   return copy;
+}
+
+void PlanWriter::PushEachOnce(uint32_t to, uint32_t from, const Type& type) {
+  if (to != from) PushCopy(EachOnce(to, type), EachOnce(from, type));
 }
 
 uint32_t PlanWriter::EachOnce(uint32_t value, const Type& type) {

@@ -44,6 +44,8 @@ class PlanWriter {
   /// `node`: the one that the step calls an operator for.
   void Push(std::unique_ptr<proto::PlanStepT> step, NodeId node = kNoNode);
   void PushCopy(uint32_t to, uint32_t from);
+  /// As PushCopy, of values of `type`, which may repeat elements: each is copied once.
+  void PushEachOnce(uint32_t to, uint32_t from, const Type& type);
   /// A copy of `value` in memory of its own.
   uint32_t CopyOf(uint32_t value, const Type& type, proto::StorageKind kind);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "compiler/ir/written_memories.h"
 #include "compiler/ops/infer.h"
 #include "compiler/plan/aten_forms.h"
 #include "compiler/plan/views.h"
@@ -42,7 +43,10 @@ class Scheduler {
 
   void FindViews(NodeId id) {
     const Node& node = graph_.node(id);
-    for (uint32_t i = 0; i < node.results.size(); ++i) {
+    const WrittenMemories memories(node);
+    for (size_t i = 0; i < memories.values.size(); ++i)
+      schedule_.parent[node.results[memories.own_results + i]] = memories.values[i];
+    for (uint32_t i = 0; i < memories.own_results; ++i) {
       if (auto view = ViewOf(graph_, node, i)) schedule_.parent[node.results[i]] = view->operand;
     }
   }
@@ -58,8 +62,9 @@ class Scheduler {
   bool IsAliasStep(const Fused::Step& step) const {
     if (step.is_launch) return false;
     const Node& node = graph_.node(step.node);
-    return !node.results.empty() && std::all_of(node.results.begin(), node.results.end(),
-                                                [&](ValueId id) { return schedule_.parent[id] != kNoValue; });
+    return (node.effects & kWrites) == 0 && !node.results.empty() &&
+           std::all_of(node.results.begin(), node.results.end(),
+                       [&](ValueId id) { return schedule_.parent[id] != kNoValue; });
   }
 
   template <typename Fn>
@@ -111,6 +116,7 @@ class Scheduler {
   }
 
   static const Ref* InplaceOperand(const Node& node) {
+    if (node.op == kMemoryOp) return std::get_if<Ref>(&node.args[0]);
     if (node.inplace < 0 || static_cast<size_t>(node.inplace) >= node.args.size()) return nullptr;
     return std::get_if<Ref>(&node.args[static_cast<size_t>(node.inplace)]);
   }

@@ -8,8 +8,10 @@
 
 #include "compiler/fusion/lower/lower.h"
 #include "compiler/ir/text.h"
+#include "compiler/ir/written_memories.h"
 #include "compiler/ops/call.h"
 #include "compiler/passes/pipeline.h"
+#include "compiler/plan/aten_forms.h"
 #include "compiler/proof/products.h"
 
 namespace ingot::compiler {
@@ -74,6 +76,20 @@ Status HasAllElements(const Graph& part) {
   const Type* from = Call(part, node).TypeAt(0);
   if (from == nullptr || from->Elements() == part.type(node.results[0]).Elements()) return {};
   return Error(Code::kInvalid, node.op + " of another number of elements");
+}
+
+/// Whether the value is memory for an operator to write to in which nothing stands yet, or a part of it.
+bool HoldsNothing(const Graph& graph, ValueId value) {
+  for (NodeId def = graph.value(value).def; def != kNoNode; def = graph.value(value).def) {
+    const Node& node = graph.node(def);
+    const bool is_taken = IsTaken(graph, value), is_view = node.effects == kPure || is_taken;
+    const auto* operand = is_view && !node.args.empty() ? std::get_if<Ref>(&node.args[0]) : nullptr;
+    if (operand == nullptr) return false;
+    const NodeId from = graph.value(operand->id).def;
+    if (is_taken) return from != kNoNode && IsUnwritten(graph.node(from).op);
+    value = operand->id;
+  }
+  return false;
 }
 
 bool AreClose(const std::vector<Array>& found, const std::vector<Array>& expected) {
@@ -180,8 +196,9 @@ Result<std::vector<Array>> NodeRunner::Run(const Graph& graph, NodeId id, const 
     }
     return std::vector<Array>{std::move(*product)};
   }
-  // It says where a result lies, and is what it is given.
-  if (node.op == "ingot.shares") return std::vector<Array>{operand(std::get<Ref>(node.args[0]).id)};
+  // They say where something lies, and are what they are given.
+  if (node.op == "ingot.shares" || node.op == kMemoryOp)
+    return std::vector<Array>{operand(std::get<Ref>(node.args[0]).id)};
   std::vector<ValueId> names;
   Graph part = PartOf(graph, id, names);
   std::vector<Array> arrays;
@@ -221,7 +238,18 @@ Result<std::vector<Array>> NodeRunner::Run(const Graph& graph, NodeId id, const 
       return found;
     }
   }
-  return unknown_ == Unknown::kMadeUp ? calls_.Make(part, std::move(arrays), sources_) : calls_.Find(part, arrays);
+  // What nobody has written yet is anything.
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!HoldsNothing(graph, names[i])) continue;
+    TRY_ASSIGN(arrays[i], Array::Of(graph.type(names[i])));
+  }
+  Result<std::vector<Array>> results =
+      unknown_ == Unknown::kMadeUp ? calls_.Make(part, std::move(arrays), sources_) : calls_.Find(part, arrays);
+  const WrittenMemories memories(node);
+  for (size_t i = 0; results && i < memories.values.size(); ++i) {
+    if (!IsTaken(graph, memories.values[i])) (*results)[memories.own_results + i] = operand(memories.values[i]);
+  }
+  return results;
 }
 
 Result<std::map<ValueId, Array>> NodeRunner::RunAll(const Graph& graph, std::map<ValueId, Array> values) {

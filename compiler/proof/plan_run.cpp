@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "compiler/ir/written_memories.h"
 #include "compiler/loop/interpret.h"
 #include "compiler/plan/arena.h"
 #include "guards/manifest_guards.h"
@@ -77,9 +78,12 @@ class PlanWalk {
 
   bool IsWritten(uint32_t value) const {
     return std::ranges::any_of(plan_.steps, [&](const auto& step) {
-      return std::ranges::any_of(step->results, [&](uint32_t result) {
+      const auto is_there = [&](uint32_t result) {
         return plan_.values[result]->storage == plan_.values[value]->storage;
-      });
+      };
+      const bool has_memories = step->kind == proto::StepKind::Aten;
+      return std::ranges::any_of(step->results, is_there) ||
+             (has_memories && std::ranges::any_of(step->buffers, is_there));
     });
   }
 
@@ -242,6 +246,7 @@ class PlanWalk {
     if (step.op == "aten::mm.out" || step.op == "aten::addmm.out") return RunMatrixProduct(step);
     std::map<ValueId, Array> operands;
     for (size_t i = 0; i < node.args.size(); ++i) {
+      if (i >= step.args.size()) break;
       const std::vector<int32_t>& at = step.args[i]->ints;
       if (const auto* ref = std::get_if<Ref>(&node.args[i])) {
         TRY_ASSIGN(Array array, Read(static_cast<uint32_t>(at[0])));
@@ -254,8 +259,15 @@ class PlanWalk {
         operands.insert_or_assign(list->ids[k], std::move(array));
       }
     }
+    const WrittenMemories memories(node);
+    for (size_t i = 0; i < memories.values.size(); ++i) {
+      TRY_ASSIGN(Array array, Read(step.buffers[i]));
+      operands.insert_or_assign(memories.values[i], std::move(array));
+    }
     TRY_ASSIGN(const std::vector<Array> results, runner_.Run(graph_, id, operands));
     for (size_t i = 0; i < step.results.size() && i < results.size(); ++i) TRY(Write(step.results[i], results[i]));
+    for (size_t i = 0; !memories.values.empty() && i < step.kernel; ++i)
+      TRY(Write(step.buffers[i], results[memories.own_results + i]));
     return {};
   }
 

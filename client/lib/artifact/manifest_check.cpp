@@ -267,7 +267,8 @@ class Checker {
     for (size_t i = 0; i < SizeOf(step.args()); ++i) TRY(CheckArg(*step.args()->Get(i)));
     TRY(All(step.results(), values_, "result"));
     TRY(All(step.buffers(), values_, "buffer"));
-    TRY(All(step.symbols(), dims_, "kernel symbol"));
+    const bool is_aten = step.kind() == proto::StepKind::Aten;
+    TRY(All(step.symbols(), is_aten ? values_ : dims_, is_aten ? "target" : "kernel symbol"));
     TRY(CheckCost(step.cost()));
     const auto is_value = [&](size_t arg) {
       return SizeOf(step.args()) > arg && step.args()->Get(arg)->kind() == proto::ArgKind::Value;
@@ -280,6 +281,9 @@ class Checker {
         if (step.op() == nullptr) return Corrupt("operator name", 0);
         if (step.inplace() >= 0 && (!is_value(static_cast<size_t>(step.inplace())) || SizeOf(step.results()) != 1))
           return Corrupt("in-place argument", static_cast<uint64_t>(step.inplace()));
+        if (step.kernel() > SizeOf(step.buffers()) || SizeOf(step.symbols()) != SizeOf(step.buffers()) ||
+            (SizeOf(step.buffers()) > 0 && step.inplace() >= 0))
+          return Corrupt("written memory", step.kernel());
         return {};
       case proto::StepKind::Copy:
         return is_value(0) && SizeOf(step.results()) == 1 ? Status() : Status(Corrupt("copied value", 0));

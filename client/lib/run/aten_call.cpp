@@ -7,6 +7,8 @@
 #include <ATen/ops/mm.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "client/lib/run/guard_table.h"
 #include "client/lib/run/top_k.h"
 #include "proto/group_slot.h"
@@ -40,6 +42,11 @@ bool WritesOnly(const c10::FunctionSchema& schema, size_t argument) {
     if ((alias != nullptr && alias->isWrite()) != (i == argument)) return false;
   }
   return true;
+}
+
+/// Marks of a list stand with what it holds.
+bool MarksWrite(const c10::AliasInfo& alias) {
+  return alias.isWrite() || std::ranges::any_of(alias.containedTypes(), MarksWrite);
 }
 
 const c10::Type& Element(const c10::Type& type) {
@@ -195,7 +202,8 @@ Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step, const ProcessGro
   if (name == "_c10d_functional::wait_tensor") given = std::min<size_t>(given, 1);
   call.given_ = static_cast<uint32_t>(given);
   const size_t count = schema.arguments().size();
-  if (mode == Mode::kReturned && count > 0 && schema.arguments().back().is_out()) mode = Mode::kOut;
+  if (mode == Mode::kReturned && !call.HasMemories() && count > 0 && schema.arguments().back().is_out())
+    mode = Mode::kOut;
   call.mode_ = mode;
   const size_t outs = mode == Mode::kOut ? call.result_count() : 0;
   if (given + outs > count) {
@@ -223,6 +231,12 @@ bool AtenCall::may_draw() const {
   const auto space = proto::OperatorSpaceOf(step_->op()->string_view());
   const bool says_so = space == proto::OperatorSpace::kCore || space == proto::OperatorSpace::kCollective;
   return !says_so || op_.hasTag(at::Tag::nondeterministic_seeded);
+}
+
+bool AtenCall::GivesBack(size_t i) const {
+  const auto& returns = op_.schema().returns();
+  if (!HasMemories() || i >= returns.size()) return false;
+  return returns[i].alias_info() != nullptr && MarksWrite(*returns[i].alias_info());
 }
 
 Status AtenCall::BindGroup(const ProcessGroups& groups) {

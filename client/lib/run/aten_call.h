@@ -55,6 +55,10 @@ class AtenCall {
   /// Throws what the operator throws.
   void Invoke(torch::jit::Stack& stack) const;
   bool is_direct() const { return direct_ != Direct::kNone; }
+  /// It writes arguments where they lie, and is not to run twice.
+  bool HasMemories() const { return step_->buffers() != nullptr && step_->buffers()->size() > 0; }
+  /// Result `i` is an argument that it has written, which is there already.
+  bool GivesBack(size_t i) const;
   /// Starts a collective: other ranks have seen the call.
   bool communicates() const { return !group_.empty(); }
   /// It may draw numbers of the default generator.

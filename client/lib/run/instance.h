@@ -78,7 +78,7 @@ class Instance {
     torch::jit::Stack stack;
     std::vector<AtenCall::Late> late;
   };
-  enum class Done : uint8_t { kYes, kNo, kGuardFailed };
+  enum class Done : uint8_t { kYes, kNo, kGuardFailed, kRaised };
 
   Instance(std::shared_ptr<const PlanImage> image, std::span<const int64_t> symbols);
   Status EvaluateDims();
@@ -99,6 +99,8 @@ class Instance {
   int32_t RunKernel(Launch& launch);
   void FillLate(Call& call);
   Done RunAten(uint32_t at, Call& call, std::string& why);
+  Done RunInPlace(uint32_t at, Call& call, std::string& why);
+  bool LieAsPlanned(const proto::PlanStep& step) const;
   Done TakeResults(uint32_t at, const Call& call, std::string& why);
   static Done CopyResult(const Shape& shape, at::Tensor tensor, at::Tensor to, std::string& why);
   Done TakeResult(uint32_t value, at::Tensor tensor, std::string& why);

@@ -18,6 +18,7 @@
 #include "client/lib/run/instance.h"
 #include "client/lib/run/large_pages.h"
 #include "client/lib/run/measurement.h"
+#include "client/lib/run/raised.h"
 #include "client/lib/run/tensor_memory.h"
 
 namespace ingot::client {
@@ -106,6 +107,7 @@ RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor
                          bool check_values, std::vector<int64_t>* marks) {
   check_values_ = check_values;
   wrote_ = false;
+  Raised() = nullptr;
   Done done = Done::kNo;
   bool traps = false;
   std::optional<GeneratorState> drawn;
@@ -124,7 +126,7 @@ RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor
     }
     const RunOutcome outcome = Finish(done, outputs);
     EndCall();
-    if (drawn && outcome != RunOutcome::kServed) drawn->PutBack();
+    if (drawn && outcome != RunOutcome::kServed && done != Done::kRaised) drawn->PutBack();
     return outcome;
   } catch (const WouldTrap& e) {
     why = e.what();
@@ -177,6 +179,10 @@ void Instance::EndCall() {
 RunOutcome Instance::Finish(Done done, std::vector<at::Tensor>& outputs) {
   outputs.clear();
   if (wrote_) BumpVersions();
+  if (done == Done::kRaised) {
+    EndCollectives();
+    return RunOutcome::kTraps;
+  }
   if (done == Done::kGuardFailed && !wrote_) return RunOutcome::kValueGuardFailed;
   if (done != Done::kYes) {
     EndCollectives();
@@ -284,10 +290,60 @@ Instance::Done Instance::RunAten(uint32_t at, Call& call, std::string& why) {
   }
   stack_ = call.stack;
   FillLate(call);
+  if (call.aten->HasMemories()) return RunInPlace(at, call, why);
   call.aten->Invoke(stack_);
   const Done done = call.aten->is_direct() ? Done::kYes : TakeResults(at, call, why);
   stack_.clear();
   return done;
+}
+
+/// An operator that writes its arguments. What it throws is the call's exception, since it must not run again: what
+/// eager had written until then is brought to where a caller finds it.
+Instance::Done Instance::RunInPlace(uint32_t at, Call& call, std::string& why) {
+  const proto::PlanStep& step = call.aten->step();
+  Done done = Done::kRaised;
+  try {
+    call.aten->Invoke(stack_);
+    done = Done::kYes;
+  } catch (const WouldTrap&) {
+    throw;
+  } catch (const std::exception& e) {
+    why = e.what();
+    Raised() = std::current_exception();
+  }
+  if (!LieAsPlanned(step)) {
+    wrote_ = true;
+    why = fmt::format("{} changed the size of an argument, or where it lies", step.op()->string_view());
+    return Done::kNo;
+  }
+  for (uint32_t i = 0; done == Done::kRaised && i < step.buffers()->size(); ++i) {
+    const uint32_t from = step.buffers()->Get(i), to = step.symbols()->Get(i);
+    if (from == to) continue;
+    wrote_ = true;
+    at::Tensor target = TensorOf(to);
+    target.copy_(TensorOf(from));
+  }
+  if (done == Done::kYes) done = TakeResults(at, call, why);
+  stack_.clear();
+  return done;
+}
+
+bool Instance::LieAsPlanned(const proto::PlanStep& step) const {
+  const auto lies = [this](uint32_t value) {
+    const at::Tensor& tensor = tensors_[value];
+    const Shape& shape = shapes_[value];
+    return !tensor.defined() ||
+           (tensor.sizes() == at::IntArrayRef(shape.sizes) && FitsStrides(value, tensor) &&
+            (shape.elements == 0 ||
+             AddressOf(tensor) == bases_[shape.storage] + shape.offset * static_cast<int64_t>(tensor.itemsize())));
+  };
+  for (const proto::PlanArg* arg : *step.args()) {
+    if (arg->kind() != proto::ArgKind::Value && arg->kind() != proto::ArgKind::ValueList) continue;
+    for (uint32_t i = 0; arg->ints() != nullptr && i < arg->ints()->size(); ++i) {
+      if (arg->ints()->Get(i) >= 0 && !lies(static_cast<uint32_t>(arg->ints()->Get(i)))) return false;
+    }
+  }
+  return true;
 }
 
 Instance::Done Instance::TakeResults(uint32_t at, const Call& call, std::string& why) {
@@ -295,7 +351,9 @@ Instance::Done Instance::TakeResults(uint32_t at, const Call& call, std::string&
   if (mode == AtenCall::Mode::kInplace) return Done::kYes;
   const proto::PlanStep& step = call.aten->step();
   std::vector<at::Tensor> tensors;
-  for (c10::IValue& result : stack_) {
+  for (size_t i = 0; i < stack_.size(); ++i) {
+    c10::IValue& result = stack_[i];
+    if (call.aten->GivesBack(i)) continue;
     if (result.isTensor() && result.toTensor().defined())
       tensors.push_back(std::move(result).toTensor());
     else if (result.isTensorList())

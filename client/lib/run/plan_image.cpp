@@ -15,9 +15,15 @@ namespace {
 bool WritesVisible(const PlanImage& image, const proto::PlanStep& step) {
   const bool writes =
       step.kind() == proto::StepKind::Kernel || step.kind() == proto::StepKind::Copy || step.inplace() >= 0;
+  const auto is_visible = [&image](uint32_t value) {
+    const proto::StorageKind kind = image.storage_of(value).kind();
+    return kind == proto::StorageKind::Input || kind == proto::StorageKind::Weight;
+  };
   for (uint32_t i = 0; writes && step.results() != nullptr && i < step.results()->size(); ++i) {
-    const proto::StorageKind kind = image.storage_of(step.results()->Get(i)).kind();
-    if (kind == proto::StorageKind::Input || kind == proto::StorageKind::Weight) return true;
+    if (is_visible(step.results()->Get(i))) return true;
+  }
+  for (uint32_t i = 0; step.kind() == proto::StepKind::Aten && i < step.kernel(); ++i) {
+    if (is_visible(step.buffers()->Get(i))) return true;
   }
   return false;
 }

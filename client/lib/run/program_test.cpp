@@ -8,6 +8,8 @@
 #include <functional>
 #include <thread>
 
+#include <torch/library.h>
+#include "client/lib/run/raised.h"
 #include "tests/support/client/test_artifacts.h"
 
 namespace ingot::client {
@@ -54,6 +56,12 @@ class Programs : public ::testing::TestWithParam<bool> {
 };
 INSTANTIATE_TEST_SUITE_P(, Programs, ::testing::Values(false, true),
                          [](const auto& param) { return param.param ? "compiled" : "aten"; });
+
+/// What a user's library registers: writes its argument, and raises where that has become too large.
+void DoubleBelow(at::Tensor x, double limit) {
+  x.mul_(2);
+  TORCH_CHECK(x.max().item<double>() < limit, "not below ", limit);
+}
 
 constexpr std::string_view kPointwise = R"(graph @f(%x: f32[4, 16], %y: f32[4, 16], %w: f32[16] weight "w") {
   %0 = aten.silu(%x) : f32[4, 16]
@@ -602,5 +610,50 @@ TEST(Conditions, ThatAreNoneAreRefused) {
 
 TEST(Compile, GivesEqualBytesTwice) { EXPECT_EQ(CompiledArtifact(kPointwise), CompiledArtifact(kPointwise)); }
 
+constexpr std::string_view kWriter = R"(graph @f(%x: f32[4], %b: f32[4] weight "b", %c: f32[4] weight "c") {
+  %0 = aten.add.Tensor(%b, %x, number 1) : f32[4]
+  %1 = aten.mul.Tensor(%c, %x) : f32[4]
+  %2 = ingot.memory(%0) {opaque} : f32[4]
+  %3, %4 = ingot_program_test.double_below(%2, 100.0, [1, 2], [%2, %1]) {opaque, writes} : f32[4], f32[4]
+  %5 = aten.add.Tensor(%3, %4, number 1) : f32[4]
+  %6 = aten.mul.Tensor(%4, %x) : f32[4]
+  write %b = %3
+  write %c = %6
+  return %5
+}
+)";
+
+TEST_P(Programs, RunOperatorsThatWriteInTheirPlace) {
+  at::Tensor b = at::ones({4}), c = at::ones({4});
+  auto program = Make(kWriter, {b, c});
+  ASSERT_TRUE(program);
+  const at::Tensor x = at::full({4}, 2.0);
+  const Tensors outputs = Serve(*program, {x});
+  ASSERT_EQ(outputs.size(), 1u);
+  ExpectClose(b, at::full({4}, 6.0));   // (1 + 2) * 2
+  ExpectClose(outputs[0], at::full({4}, 8.0));
+  ExpectClose(c, at::full({4}, 4.0));
+}
+
+// What was written before is kept, what comes after it has not happened, and it has run once.
+TEST_P(Programs, RaiseWhatOperatorsThatWriteRaise) {
+  at::Tensor b = at::ones({4}), c = at::ones({4});
+  auto program = Make(kWriter, {b, c});
+  ASSERT_TRUE(program);
+  const at::Tensor x = at::full({4}, 99.0);
+  Tensors outputs;
+  std::string why;
+  EXPECT_EQ(Run(*program, {x}, outputs, why), RunOutcome::kTraps);
+  EXPECT_THAT(why, HasSubstr("not below 100"));
+  EXPECT_THROW(std::rethrow_exception(std::exchange(Raised(), nullptr)), c10::Error);
+  EXPECT_TRUE(outputs.empty());
+  ExpectClose(b, at::full({4}, 200.0));
+  ExpectClose(c, at::full({4}, 99.0));
+}
+
 }  // namespace
 }  // namespace ingot::client
+
+TORCH_LIBRARY(ingot_program_test, m) {
+  m.def("double_below(Tensor(a!) x, float limit) -> ()", ingot::client::DoubleBelow);
+}

@@ -3,11 +3,14 @@
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
+#include <torch/csrc/Exceptions.h>
 
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <utility>
 
+#include "client/lib/run/raised.h"
 #include "client/native/cpython/without_gil.h"
 #include "client/native/site/bindings.h"
 #include "client/native/site/call_counters.h"
@@ -50,6 +53,19 @@ inline void CountServed(BoundVariant& variant, bool asks) {
   }
 }
 
+/// Sets what an operator has thrown as the Python exception that eager would raise; false where none has.
+bool SetRaised() {
+  if (Raised() == nullptr) return false;
+  const std::exception_ptr raised = std::exchange(Raised(), nullptr);
+  const auto set = [&raised]() -> PyObject* {
+    HANDLE_TH_ERRORS
+    std::rethrow_exception(raised);
+    END_HANDLE_TH_ERRORS
+  };
+  set();
+  return true;
+}
+
 }  // namespace
 
 RunOutcome CallFrame::Run(BoundVariant& variant, bool check_values, RankVote* vote) {
@@ -89,7 +105,9 @@ bool CallFrame::MayGoOn(RunOutcome outcome, std::string& reason, bool& fits_size
       fits_sizes = true;
       return true;
     case RunOutcome::kDissent: reason = "ranks"; return false;
-    case RunOutcome::kTraps: SetPythonError(Error(Code::kInvalid, why_)); return false;
+    case RunOutcome::kTraps:
+      if (!SetRaised()) SetPythonError(Error(Code::kInvalid, why_));
+      return false;
     case RunOutcome::kFailedAfterWrite: SetPythonError(HalfDone(why_)); return false;
     case RunOutcome::kFailed:
       Counters().failures.fetch_add(1, std::memory_order_relaxed);

@@ -14,6 +14,11 @@ const void* MemoryOf(const at::Tensor& tensor) {
   return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
 
+/// Marks of a list stand with what it holds.
+bool MarksWrite(const c10::AliasInfo& alias) {
+  return alias.isWrite() || std::ranges::any_of(alias.containedTypes(), MarksWrite);
+}
+
 std::string_view BaseName(const OperatorFacts& facts) {
   const std::string_view name = facts.name;
   const std::string_view base = name.substr(name.find("::") + 2);
@@ -89,12 +94,46 @@ std::optional<Refusal> UnfaithfulCall(const c10::FunctionSchema& schema, const O
     return Refusal{"storage-offset", "counts from the start of memory that existed before"};
   if (IsFilledUnseen(facts))
     return Refusal{"deterministic-fill", "memory that deterministic algorithms fill where it is made"};
-  if (facts.writes.empty()) return std::nullopt;
+  // Operators that are not PyTorch's run as they are, on memory that their arguments share as they did.
+  if (facts.writes.empty() || facts.is_opaque) return std::nullopt;
   if (WritesMeet(facts, args))
     return Refusal{"overlapping-writes", "writes tensors that share memory, one after the other"};
   if (DrawsIntoGaps(facts, args)) return Refusal{"random-layout", "draws numbers into a tensor that is not contiguous"};
   if (ComputesInTypeOfResult(schema, facts, args))
     return Refusal{"result-type", "computes in the element type of `out`, which is another"};
+  return std::nullopt;
+}
+
+std::optional<Refusal> UnfaithfulResults(const c10::FunctionSchema& schema,
+                                         c10::ArrayRef<std::pair<at::Tensor, uint32_t>> written,
+                                         c10::ArrayRef<c10::IValue> results, const TensorTable& tensors) {
+  const auto is_written = [written](const at::Tensor& tensor) {
+    return std::ranges::any_of(written, [&tensor](const auto& one) {
+      const at::Tensor& other = one.first;
+      return tensor.is_same(other) ||
+             (tensor.storage().is_alias_of(other.storage()) && tensor.scalar_type() == other.scalar_type() &&
+              tensor.storage_offset() == other.storage_offset() && tensor.sizes() == other.sizes() &&
+              tensor.strides() == other.strides());
+    });
+  };
+  for (size_t i = 0; i < results.size(); ++i) {
+    const c10::AliasInfo* alias = i < schema.returns().size() ? schema.returns()[i].alias_info() : nullptr;
+    const bool gives_back = alias != nullptr && MarksWrite(*alias);
+    std::vector<at::Tensor> list;
+    if (results[i].isTensor())
+      list.push_back(results[i].toTensor());
+    else if (results[i].isTensorList())
+      list = results[i].toTensorVector();
+    else if (!results[i].isNone())
+      return Refusal{"written-and-number", "writes an argument and gives a number back"};
+    for (const at::Tensor& tensor : list) {
+      if (!tensor.defined() || !tensor.has_storage()) continue;
+      if (gives_back && !is_written(tensor))
+        return Refusal{"schema-alias", "gives another tensor back than the one it writes, as its schema says"};
+      if (!gives_back && (tensors.Find(tensor) || tensors.KnowsStorage(tensor)))
+        return Refusal{"schema-alias", "gives memory back that was there before, and its schema says that it is new"};
+    }
+  }
   return std::nullopt;
 }
 

@@ -16,4 +16,10 @@ namespace ingot::client {
 std::optional<Refusal> UnfaithfulCall(const c10::FunctionSchema& schema, const OperatorFacts& facts,
                                       c10::ArrayRef<c10::IValue> args, const TensorTable& tensors);
 
+/// Why the results of an operator that is not PyTorch's and writes arguments are not what its schema says of them, if
+/// so: one of the written arguments where that is marked so, memory of its own otherwise.
+std::optional<Refusal> UnfaithfulResults(const c10::FunctionSchema& schema,
+                                         c10::ArrayRef<std::pair<at::Tensor, uint32_t>> written,
+                                         c10::ArrayRef<c10::IValue> results, const TensorTable& tensors);
+
 }  // namespace ingot::client

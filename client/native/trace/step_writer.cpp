@@ -102,6 +102,7 @@ std::optional<Refusal> StepWriter::Begin(const c10::OperatorHandle& op, c10::Arr
   OperatorEntry& entry = Entry(op);
   current_ = step.facts = &entry.facts;
   step.name = entry.name;
+  step.schema = &op.schema();
   lifted_ = false;
   if (entry.facts.is_refused_communication) {
     Refuse("communication", "cannot be replayed");
@@ -144,6 +145,12 @@ std::optional<Refusal> StepWriter::End(const PendingStep& step, c10::ArrayRef<c1
       return refusal_;
     }
     tensors_.MarkWritten(value);
+  }
+  if (step.facts->is_opaque && !step.written.empty()) {
+    if (auto why = UnfaithfulResults(*step.schema, step.written, results, tensors_)) {
+      Refuse(std::move(why->name), why->detail);
+      return refusal_;
+    }
   }
   c10::SmallVector<ArgOffset, 4> written_results;
   for (const c10::IValue& result : results) {

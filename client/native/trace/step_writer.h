@@ -20,6 +20,7 @@ namespace ingot::client {
 /// A call that has been read but has not run: its arguments as they were before it.
 struct PendingStep {
   const OperatorFacts* facts = nullptr;
+  const c10::FunctionSchema* schema = nullptr;
   flatbuffers::Offset<flatbuffers::String> name;
   c10::SmallVector<flatbuffers::Offset<proto::Arg>, 8> args;
   c10::SmallVector<std::pair<at::Tensor, uint32_t>, 2> written;

@@ -65,6 +65,10 @@ class TensorTable {
   const char* Changed(const at::Tensor& tensor, uint32_t value) const;
   /// The storage was made by a step of this recording.
   bool IsStorageOfStep(const at::Tensor& tensor) const;
+  /// Some tensor of the table lies in the storage.
+  bool KnowsStorage(const at::Tensor& tensor) const {
+    return by_storage_.contains(tensor.storage().unsafeGetStorageImpl());
+  }
   void MarkWritten(uint32_t value) { storages_[tensors_[value].storage].written = true; }
   bool IsWritten(uint32_t value) const { return storages_[tensors_[value].storage].written; }
 

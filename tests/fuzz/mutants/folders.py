@@ -27,7 +27,7 @@ _CHECKS = {
     "compiler/loop": f"""loop_test fuzz.loop_text fusion_test targets_test golden_test compiler_test proof_test golden_proof_test {_SOON} .tensors
         .pairs test_float8 test_numerics test_products test_profile x86_test {_LATE}""",
     "compiler/plan": f"""compiler_test golden_test golden_proof_test program_test function_test fuzz.artifact {_SOON} .tensors .archives .pairs
-        test_custom_ops test_profile test_products test_top_k test_convolutions test_rivals test_tuning {_LATE}""",
+        test_custom_ops test_operators_that_write test_profile test_products test_top_k test_convolutions test_rivals test_tuning {_LATE}""",
     "client/lib": """loaded_artifact_test exported_file_test best_of_test guard_table_test program_test function_test archive_test fuzz.manifest
         fuzz.shared_object fuzz.exported_file fuzz.safetensors client_test integration_test onnx_test test_result_memory test_exported
         test_writes_in_place test_guards_property .tensors .sizes .archives test_archives test_top_k test_float8 test_explain test_inspect_files
@@ -37,7 +37,7 @@ _CHECKS = {
         test_changes test_unseen_reads test_getters test_second_ways test_lookups_of_native_code test_context_settings
         test_changed_between_calls test_moving_state test_new_objects .programs .state .classes .pieces .sizes .aliases
         test_one_recording test_compile test_guards_property test_guard_policies test_facade test_pieces test_parts test_agreed test_verification
-        test_exported test_custom_ops test_user_kernels test_profile test_explain test_waiting test_exit test_gears test_dynamo test_mutations
+        test_exported test_custom_ops test_operators_that_write test_user_kernels test_profile test_explain test_waiting test_exit test_gears test_dynamo test_mutations
         test_cache_compile test_daily_programs test_processes test_interrupts test_programs test_ranks""",
     "client/onnx": """onnx_test fuzz.onnx_model test_onnx_answers test_onnx_operators .onnx test_onnx test_onnx_control test_onnx_decoders
         test_onnx_random test_onnx_types""",

@@ -556,6 +556,39 @@ torch.view_as_real({c}).add_({S})
 """.split("\n")
 
 
+_foreign_writes = """
+torch.ops.fuzz.scale_({t}, {S})
+torch.ops.fuzz.scale_({t}[{SL}], {S})
+torch.ops.fuzz.scale_({t}, {S}).add_({S})
+torch.ops.fuzz.scale_({t}.transpose(0, -1), 2)
+torch.ops.fuzz.scale_({t}.view(-1)[::2], {S})
+torch.ops.fuzz.scale_({t}[:, {l}], {S})
+torch.ops.fuzz.add_into({t}, {w}, {y})
+torch.ops.fuzz.add_into({t}, {t}, {y})
+torch.ops.fuzz.add_into({t}[1:], {t}[:-1], {s}[:-1])
+torch.ops.fuzz.add_into({t}[..., 1::2], {s}[..., 1::2], {s}[..., 1::2])
+torch.ops.fuzz.shift({t}, {w})
+torch.ops.fuzz.shift({t}, {t})
+torch.ops.fuzz.shift({t}[1:], {t}[:-1])
+torch.ops.fuzz.shift({t}[0], {t}.select({D}, -1))
+torch.ops.fuzz.fill({t}.unbind({D}), {S} * {s}[0])
+torch.ops.fuzz.fill([{t}, {w}], {y})
+torch.ops.fuzz.fill([{t}[1:], {t}[:-1]], {s}[1:])
+torch.ops.fuzz.both({t}, {y}).neg_()
+torch.ops.fuzz.maybe({x}, {t})
+""".split("\n")
+
+_foreign = """
+torch.ops.fuzz.scale_({x} * 1, {S})
+torch.ops.fuzz.scale_({x}.clone().view(-1), {S})
+torch.ops.fuzz.both({t}, {y})
+torch.ops.fuzz.both(torch.empty_like({x}), {w})
+torch.ops.fuzz.both({x} + 0, {y}) + {x}
+torch.ops.fuzz.maybe({x}, None)
+torch.ops.fuzz.maybe({x}, {t})
+""".split("\n")
+
+
 def _kept(lines: "list[str]") -> "list[str]":
     return [line for line in lines if line]
 
@@ -564,4 +597,5 @@ def _kept(lines: "list[str]") -> "list[str]":
 KINDS = [(kind, weight, _kept(lines)) for kind, weight, lines in (
     ("value", 12, _pointwise), ("value", 5, _casts), ("value", 22, _binary), ("value", 24, _views), ("value", 12, _reductions), ("value", 10, _gathers),
     ("value", 8, _moves), ("value", 5, _contractions), ("value", 6, _creations), ("several", 5, _several), ("write", 16, _writes),
-    ("value", 30, windows.WINDOWS), ("value", 5, _layouts), ("value", 5, _complex), ("write", 8, _more_writes))]
+    ("value", 30, windows.WINDOWS), ("value", 5, _layouts), ("value", 5, _complex), ("write", 8, _more_writes),
+    ("write", 6, _foreign_writes), ("value", 3, _foreign))]

@@ -5,6 +5,7 @@ import typing
 
 import torch
 
+import writers  # noqa: F401 - programs name them
 
 SPECIAL = 1 << 20   # seeds from here on make special numbers as well
 WRONG = 1 << 21     # seeds from here on make positions that are none, and the integers at the ends, as well

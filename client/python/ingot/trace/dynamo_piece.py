@@ -9,6 +9,7 @@ import typing
 import torch
 
 from ingot import errors
+from ingot.trace import functionalized
 
 
 class Piece(typing.NamedTuple):
@@ -52,6 +53,8 @@ def take(module: torch.fx.GraphModule) -> Piece:
     kept = _derive_sizes(module.graph, copied)
     for node in graph.nodes:
         node.meta.clear()  # Traces and sizes of one process.
+        if node.op == "call_function":
+            node.target = functionalized.plain(node.target)
     return _make(_name_of(module), kept, torch.fx.GraphModule(module, graph))
 
 

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that are not PyTorch's and write their arguments: each runs in its place, as eager runs it, between native code."""
+
+import copy
+import functools
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import torch
+from conftest import BIN
+
+CASES = pathlib.Path(__file__).parent / "cases"
+sys.path.insert(0, str(CASES))
+
+import writing  # noqa: E402
+
+SIZES = (4, 4, 9, 5, 5)
+
+
+def outcome(function, args):
+    """All that a call leaves: its result or exception, its arguments, what operators noted, and who shares memory with whom."""
+    writing.LOG.clear()
+    try:
+        with torch.no_grad():
+            result, error = function(*args), None
+    except Exception as raised:
+        result, error = None, (type(raised), str(raised))
+    results = [result] if isinstance(result, torch.Tensor) else list(result or ())
+    tensors = [*args, *results]
+    shared = [[a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr() and (a.data_ptr() - b.data_ptr(), a is b) for b in tensors] for a in tensors]
+    return [t.clone() for t in tensors], error, list(writing.LOG), shared, [(t.shape, t.stride()) for t in tensors]
+
+
+def check(found, wanted):
+    for a, b in zip(found[0], wanted[0], strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+    for i in (1, 3, 4):
+        assert found[i] == wanted[i]
+    assert len(found[2]) == len(wanted[2])
+    for a, b in zip(found[2], wanted[2]):
+        assert a == pytest.approx(b, rel=1e-5) if not isinstance(a, tuple) else a[0] == b[0] and a[1] == pytest.approx(b[1], rel=1e-4, abs=1e-5)
+
+
+def check_all(ingot, step, function, make, sizes=SIZES):
+    for n in sizes:
+        check(outcome(step, make(n)), outcome(function, make(n)))
+
+
+@pytest.mark.parametrize("name", writing.PROGRAMS)
+def test_is_native_and_eager_s(ingot, name):
+    function, make = writing.PROGRAMS[name]
+    step = ingot.compile(function, wait=True)
+    check_all(ingot, step, function, make)
+    stats = ingot.stats()
+    assert stats["native_calls"] >= 2, step.why_miss()
+    assert stats["compiles"] <= stats["captures"] <= 3, stats
+
+
+@pytest.mark.parametrize("name", writing.PROGRAMS)
+def test_through_dynamo(ingot, name):
+    from ingot.backend import ingot as backend
+
+    torch._dynamo.reset()
+    function, make = writing.PROGRAMS[name]
+    if name == "tells":  # Dynamo asks for what operators that give something back give.
+        writing.note.register_fake(torch.empty_like)
+    step = torch.compile(function, backend=functools.partial(backend, options={"wait": True}), dynamic=False)
+    check_all(ingot, step, function, make, (4, 4, 4))
+    assert ingot.stats()["native_calls"] >= 2, ingot.stats()
+
+
+SECOND = """
+import json, sys
+sys.path.insert(0, {cases!r})
+import torch, writing, ingot
+found = {{}}
+for name, (function, make) in writing.PROGRAMS.items():
+    step = ingot.compile(function, wait=True)
+    before = ingot.stats()
+    same = True
+    for n in (5, 9, 5):
+        args, others = make(n), make(n)
+        with torch.no_grad():
+            a, b = step(*args), function(*others)
+        a, b = ([x] if isinstance(x, torch.Tensor) else list(x) for x in (a, b))
+        same = same and all(torch.allclose(x, y, atol=1e-5) for x, y in zip([*a, *args], [*b, *others]))
+    after = ingot.stats()
+    found[name] = dict(same=same, why=step.why_miss(), **{{key: after[key] - before[key] for key in ("captures", "compiles", "native_calls")}})
+print(json.dumps(found))
+"""
+
+
+def test_in_a_second_process(store):
+    code = SECOND.format(cases=str(CASES))
+    first, second = store.python(code), store.python(code)
+    for name, found in second.items():
+        assert first[name]["same"] and found["same"], (name, first[name], found)
+        assert (found["captures"], found["compiles"], found["native_calls"]) == (0, 0, 3), (name, first[name], found)
+
+
+def test_of_a_module_s_buffers_and_weights(ingot):
+    model, twin = writing.Model().eval(), writing.Model().eval()
+    step = ingot.compile(model, wait=True)
+    with torch.no_grad():
+        for n in (4, 4, 4, 6, 6):
+            x = writing._rows(n, 8)
+            torch.testing.assert_close(step(x), twin(x))
+            for name, value in twin.state_dict().items():
+                torch.testing.assert_close(model.state_dict()[name], value)
+    assert ingot.stats()["native_calls"] >= 2, step.why_miss()
+
+
+def test_of_an_exported_program(ingot):
+    step = ingot.compile(writing.fresh, wait=True, capture="export")
+    check_all(ingot, step, writing.fresh, writing._one)
+    assert ingot.stats()["native_calls"] >= 2, step.why_miss()
+
+
+@pytest.mark.parametrize("name", ["argument", "base_of_a_written_view", "list_of_parts", "fresh", "reads_what_it_writes", "optional"])
+def test_of_a_functionalized_graph(ingot, name):
+    """AOTAutograd has made ``auto_functionalized`` of it."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    from ingot.backend import ingot as backend
+
+    torch._dynamo.reset()
+    writing.maybe.register_fake(lambda x, scale: torch.empty_like(x))
+    function, make = writing.PROGRAMS[name]
+    seen = []
+
+    def compiler(graph, example):
+        seen.extend(str(node.target) for node in graph.graph.nodes)
+        return backend(graph, example, options={"wait": True})
+
+    step = torch.compile(function, backend=aot_autograd(fw_compiler=compiler), dynamic=False)
+    for n in (4, 4, 4):
+        found, wanted = outcome(step, make(n)), outcome(function, make(n))
+        for a, b in zip(found[0], wanted[0], strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+    assert any("auto_functionalized" in target for target in seen)
+    assert ingot.stats()["native_calls"] >= 2, ingot.stats()
+
+
+def test_an_archive_says_why_it_is_refused(tmp_path):
+    """Archives are compiled without Python, and need not be trusted: operators that are not PyTorch's are not run."""
+    class Double(torch.nn.Module):
+        def forward(self, x):
+            y = x + 1
+            writing.ops.double(y)
+            return y
+
+    torch.export.save(torch.export.export(Double(), (torch.ones(3),)), str(tmp_path / "double.pt2"))
+    done = subprocess.run([str(BIN / "ingot"), "compile", str(tmp_path / "double.pt2")], capture_output=True, text=True)
+    assert done.returncode != 0 and "writing" in done.stderr and "custom operators need Python" in done.stderr
+
+
+REFUSED = {
+    "another tensor than its schema says": ("schema-alias", lambda x: torch.ops.writing_plain.wrong(x, x * 2) + 1),
+    "a number": ("written-and-number", lambda x: x * torch.ops.writing_plain.counted(x)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_is_refused_by_name(ingot, name):
+    why, function = REFUSED[name]
+    step = ingot.compile(function, wait=True)
+    check_all(ingot, step, function, writing._one, (4, 4))
+    assert why in step.why_miss()
+
+
+def test_what_an_operator_does_besides_is_done_once_in_each_call(ingot):
+    """Also where a value is read behind it, which another call may find to be another."""
+    def function(x):
+        y = x * 2
+        writing.ops.tell(y, "before")
+        return y + 1 if y.sum() > 0 else y - 1
+
+    step = ingot.compile(function, wait=True)
+    for sign in (1, 1, -1, 1, -1, -1):
+        check(outcome(step, [torch.ones(3) * sign]), outcome(function, [torch.ones(3) * sign]))
+
+
+def test_arguments_of_a_call_that_are_one_tensor(ingot):
+    """Native code was made for arguments that lie apart."""
+    def function(x, y):
+        writing.ops.shift(x, y)
+        return x + y
+
+    step = ingot.compile(function, wait=True)
+    for _ in range(3):
+        for make in (lambda: [torch.ones(3), torch.ones(3)], lambda: [torch.ones(3)] * 2, lambda: (lambda t: [t[:3], t[1:4]])(torch.ones(5))):
+            check(outcome(step, copy.deepcopy(make())), outcome(function, copy.deepcopy(make())))
