@@ -256,7 +256,8 @@ class Generalizer {
     const auto inferred = NoteOperator(out_, node, sizes_) ? InferWithin(out_, node) : std::nullopt;
     const bool known = inferred && inferred->size() == node.results.size();
     if (!known && takes_unknown_ && FindOp(node.op) == nullptr) {
-      for (const ValueId result : node.results) GuessType(result);
+      for (const ValueId result : node.results)
+        out_.value(result).type = layouts_.Guess(exact_.type(result), out_.type(result));
       return {};
     }
     if (!known) FixOperands(node, node.op);
@@ -293,25 +294,12 @@ class Generalizer {
       generalized_[result] = true;
       if (i >= memories.own_results) out_.value(result).type = out_.type(memories.values[i - memories.own_results]);
     }
-    if (memories.own_results == 0 || !TakesSizes(node)) return {};
+    if (memories.own_results == 0 || !TakesSizes(out_, node)) return {};
     if (!takes_unknown_) FixOperands(node, node.op);
-    for (size_t i = 0; takes_unknown_ && i < memories.own_results; ++i) GuessType(node.results[i]);
+    for (size_t i = 0; takes_unknown_ && i < memories.own_results; ++i)
+      out_.value(node.results[i]).type = layouts_.Guess(exact_.type(node.results[i]), out_.type(node.results[i]));
     is_stale_ = sizes_.changed();
     return {};
-  }
-
-  /// Sizes that were seen equal to a symbol's are that symbol, in a layout of which nobody knows more than was seen.
-  void GuessType(ValueId result) {
-    const Type& exact = exact_.type(result);
-    Type& type = out_.value(result).type;
-    for (size_t d = 0; d < type.rank(); ++d) {
-      const auto seen = std::ranges::find(sizes_.seen(), exact.sizes[d].const_value());
-      if (seen == sizes_.seen().end()) continue;
-      type.sizes[d] = Dim::Symbol(static_cast<uint16_t>(seen - sizes_.seen().begin()));
-    }
-    type.strides = guards::NestedStrides(type.sizes, exact.sizes, exact.strides);
-    if (!layouts_.Matches(type.strides, exact.strides, exact.sizes)) type = exact;
-    generalized_[result] = true;
   }
 
   /// What the importer has told from where elements lay when it was recorded.

@@ -29,6 +29,16 @@ bool Layouts::Matches(const Dims& dims, const Dims& exact, const Dims& exact_siz
   return true;
 }
 
+Type Layouts::Guess(const Type& exact, Type type) const {
+  for (size_t d = 0; d < type.rank(); ++d) {
+    const auto seen = std::ranges::find(sizes_.seen(), exact.sizes[d].const_value());
+    if (seen == sizes_.seen().end()) continue;
+    type.sizes[d] = Dim::Symbol(static_cast<uint16_t>(seen - sizes_.seen().begin()));
+  }
+  type.strides = guards::NestedStrides(type.sizes, exact.sizes, exact.strides);
+  return Matches(type.strides, exact.strides, exact.sizes) ? type : exact;
+}
+
 Dims Layouts::AsSeen(Dims strides, const Type& exact) const {
   for (size_t i = 0; i < strides.size(); ++i) {
     if (sizes_.Seen(strides[i]) != exact.strides[i].const_value()) strides[i] = exact.strides[i];

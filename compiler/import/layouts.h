@@ -21,6 +21,8 @@ class Layouts {
   Dims AsSeen(Dims strides, const Type& exact) const;
   /// Gives `type` the first of these strides that are those of `exact`; false where none are.
   bool Choose(std::span<const Dims> guesses, const Type& exact, Type& type);
+  /// Sizes that were seen equal to a symbol's are that symbol, in a layout of which nobody knows more than was seen.
+  Type Guess(const Type& exact, Type type) const;
   /// Makes every symbol of the type the number it was.
   void Fix(const Type& type, const std::string& why);
 

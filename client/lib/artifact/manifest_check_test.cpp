@@ -219,6 +219,9 @@ TEST(CheckManifest, FollowsSteps) {
   EXPECT_THAT(said(1, [](auto& s) { s.inplace = 1; }), HasSubstr("in-place argument 1"));
   EXPECT_THAT(said(1, [](auto& s) { s.args[0] = Arg(ArgKind::Int, {0}); }), HasSubstr("in-place argument 0"));
   EXPECT_THAT(said(1, [](auto& s) { s.results = {4, 4}; }), HasSubstr("in-place argument 0"));
+  EXPECT_THAT(said(1, [](auto& s) { s.kernel = 1; }), HasSubstr("written memory 1"));
+  EXPECT_THAT(said(1, [](auto& s) { s.buffers = {0}; }), HasSubstr("written memory 0"));
+  EXPECT_THAT(said(1, [](auto& s) { s.symbols = {5}; }), HasSubstr(": target 5"));
   EXPECT_THAT(said(2, [](auto& s) { s.args[0] = Arg(ArgKind::Int, {0}); }), HasSubstr("copied value"));
   EXPECT_THAT(said(2, [](auto& s) { s.results.clear(); }), HasSubstr("copied value"));
   EXPECT_THAT(said(3, [](auto& s) { s.args[0] = Arg(ArgKind::Int, {0}); }), HasSubstr("guarded value"));

@@ -297,55 +297,6 @@ Instance::Done Instance::RunAten(uint32_t at, Call& call, std::string& why) {
   return done;
 }
 
-/// An operator that writes its arguments. What it throws is the call's exception, since it must not run again: what
-/// eager had written until then is brought to where a caller finds it.
-Instance::Done Instance::RunInPlace(uint32_t at, Call& call, std::string& why) {
-  const proto::PlanStep& step = call.aten->step();
-  Done done = Done::kRaised;
-  try {
-    call.aten->Invoke(stack_);
-    done = Done::kYes;
-  } catch (const WouldTrap&) {
-    throw;
-  } catch (const std::exception& e) {
-    why = e.what();
-    Raised() = std::current_exception();
-  }
-  if (!LieAsPlanned(step)) {
-    wrote_ = true;
-    why = fmt::format("{} changed the size of an argument, or where it lies", step.op()->string_view());
-    return Done::kNo;
-  }
-  for (uint32_t i = 0; done == Done::kRaised && i < step.buffers()->size(); ++i) {
-    const uint32_t from = step.buffers()->Get(i), to = step.symbols()->Get(i);
-    if (from == to) continue;
-    wrote_ = true;
-    at::Tensor target = TensorOf(to);
-    target.copy_(TensorOf(from));
-  }
-  if (done == Done::kYes) done = TakeResults(at, call, why);
-  stack_.clear();
-  return done;
-}
-
-bool Instance::LieAsPlanned(const proto::PlanStep& step) const {
-  const auto lies = [this](uint32_t value) {
-    const at::Tensor& tensor = tensors_[value];
-    const Shape& shape = shapes_[value];
-    return !tensor.defined() ||
-           (tensor.sizes() == at::IntArrayRef(shape.sizes) && FitsStrides(value, tensor) &&
-            (shape.elements == 0 ||
-             AddressOf(tensor) == bases_[shape.storage] + shape.offset * static_cast<int64_t>(tensor.itemsize())));
-  };
-  for (const proto::PlanArg* arg : *step.args()) {
-    if (arg->kind() != proto::ArgKind::Value && arg->kind() != proto::ArgKind::ValueList) continue;
-    for (uint32_t i = 0; arg->ints() != nullptr && i < arg->ints()->size(); ++i) {
-      if (arg->ints()->Get(i) >= 0 && !lies(static_cast<uint32_t>(arg->ints()->Get(i)))) return false;
-    }
-  }
-  return true;
-}
-
 Instance::Done Instance::TakeResults(uint32_t at, const Call& call, std::string& why) {
   const AtenCall::Mode mode = call.aten->mode();
   if (mode == AtenCall::Mode::kInplace) return Done::kYes;

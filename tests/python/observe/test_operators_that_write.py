@@ -11,7 +11,7 @@ import pytest
 import torch
 from conftest import BIN
 
-CASES = pathlib.Path(__file__).parent / "cases"
+CASES = pathlib.Path(__file__).parents[1] / "cases"
 sys.path.insert(0, str(CASES))
 
 import writing  # noqa: E402
