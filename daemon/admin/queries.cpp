@@ -34,7 +34,7 @@ const std::map<std::string, Offered>& Verbs() {
       {"sync", {SyncVerb, Pace::kUpkeep}},         {"outbox", {OutboxVerb, Pace::kStore}},
       {"import", {ImportVerb, Pace::kUpkeep}},     {"tune", {TuneVerb, Pace::kUpkeep}},
       {"contests", {ContestsVerb, Pace::kUpkeep}}, {"rival", {RivalVerb, Pace::kStore}},
-      {"progress", {ProgressVerb, Pace::kMemory}},
+      {"progress", {ProgressVerb, Pace::kMemory}}, {"noted", {NotedVerb, Pace::kStore}},
   };
   return verbs;
 }

@@ -78,8 +78,9 @@ Task<Json> RecallVerb(const VerbCall& call);
 /// Of an artifact that a client has held against eager (verbs_agreed.cpp).
 Task<Json> AgreedVerb(const VerbCall& call);
 
-/// Of a program that is no one graph (verbs_parts.cpp).
+// What clients have found out of calls and callables, for those after them (verbs_parts.cpp).
 Task<Json> SplitVerb(const VerbCall& call);
+Task<Json> NotedVerb(const VerbCall& call);
 
 // Bundles (verbs_bundle.cpp).
 Task<Json> ExportVerb(const VerbCall& call);

@@ -80,7 +80,7 @@ Task<Json> RetryVerb(const VerbCall& call) {
     if (!entry->record.failure && entry->record.in_parts.empty()) return true;
     const auto graph_key = graph_key_of(*entry);
     const bool is_meant = entry->digest.ToHex().starts_with(prefix) || entry->function == prefix ||
-                          (graph_key && graph_key->ToHex().starts_with(prefix));
+                          LearntOf(entry->key) == prefix || (graph_key && graph_key->ToHex().starts_with(prefix));
     if (is_meant) failed.push_back(entry);
     return true;
   };

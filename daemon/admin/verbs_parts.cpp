@@ -8,12 +8,12 @@
 namespace ingot::daemon {
 namespace {
 
-constexpr size_t kNoteBytesMax = 64 << 10;
+constexpr size_t kNoteBytesMax = 512 << 10;
 
 }  // namespace
 
-/// A client found that calls of a key are no one graph, and runs their modules apart. The next process is told what it
-/// `note`s of that, and need not find it out.
+/// A client found that calls of a key are no one graph, or what is to be known of a callable before its keys are made.
+/// The next process is told what it `note`s of that, and need not find it out.
 Task<Json> SplitVerb(const VerbCall& call) {
   const std::string note = call.Text("note");
   if (note.empty() || note.size() > kNoteBytesMax) {
@@ -24,6 +24,15 @@ Task<Json> SplitVerb(const VerbCall& call) {
   Entries::Change change = [&note](proto::EntryRecordT& record) { record.in_parts = note; };
   CO_TRY(co_await call.core.entries.Update(digest, key, std::move(change), call.until));
   co_return Json{{"key", digest.ToHex()}};
+}
+
+/// The note of a key, or "". No look-up of an entry: nothing is missed where there is none.
+Task<Json> NotedVerb(const VerbCall& call) {
+  CO_TRY_ASSIGN(const proto::EntryKeyT key, KeyOf(call.arguments.value("components", Json::array())));
+  const Result<EntryRef> entry = co_await call.core.entries.Get(ToKey(key).ToDigest(), call.until);
+  if (!entry && entry.error().code() != Code::kNotFound) co_return entry.error();
+  if (entry) call.core.uses.Write(**entry);
+  co_return Json{{"note", entry ? (*entry)->record.in_parts : ""}};
 }
 
 }  // namespace ingot::daemon

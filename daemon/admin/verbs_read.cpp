@@ -349,6 +349,7 @@ Task<Json> ListVerb(const VerbCall& call) {
       if (has_passed) break;
       const Result<EntryRef> entry = co_await call.core.entries.Look(digest, call.until);
       if (!entry || (*entry)->function.find(function) == std::string::npos) continue;
+      if (!LearntOf((*entry)->key).empty()) continue;  // It serves no call.
       // Names may have any length: a page stays far below what a reply may have.
       is_full = entries.size() == limit || bytes > config.replies_bytes_max / 4;
       if (is_full) {

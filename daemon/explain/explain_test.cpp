@@ -260,10 +260,25 @@ TEST_F(ExplainTest, TellsTheNextProcessThatAProgramRunsInParts) {
   EXPECT_EQ(MissOf(*MakeKey("g")), "never_stored");
 }
 
+TEST_F(ExplainTest, KeepsWhatIsKnownOfACallableApartFromItsEntries) {
+  json components = Parts(*MakeKey("f"));
+  components[0][0] = "learnt_of";
+  EXPECT_EQ(Ask("noted", {{"components", components}})["note"], "");
+  Ask("split", {{"components", components}, {"note", "x"}});
+  EXPECT_EQ(Ask("noted", {{"components", components}})["note"], "x");
+  // It is no entry of the function, and serves no call.
+  EXPECT_TRUE(Ask("list", json::object())["entries"].empty());
+  EXPECT_TRUE(Refused("inspect", {{"key", "f"}}).starts_with("not_found"));
+  EXPECT_EQ(MissOf(*MakeKey("f")), "never_stored");
+  Ask("retry", {{"key", "f"}});
+  EXPECT_EQ(Ask("noted", {{"components", components}})["note"], "");
+  EXPECT_TRUE(Refused("noted", {{"components", "f"}}).starts_with("invalid:"));
+}
+
 TEST_F(ExplainTest, RefusesToSplitWhatIsNoKey) {
   const json good = Parts(*MakeKey("f"));
   EXPECT_TRUE(Refused("split", {{"components", good}}).starts_with("invalid: a note of 0 bytes"));
-  const std::string long_note(65537, 'x');
+  const std::string long_note((512 << 10) + 1, 'x');
   EXPECT_TRUE(Refused("split", {{"components", good}, {"note", long_note}}).starts_with("invalid: a note"));
   json digest = good, item = good;
   digest[0][1][0][1] = "12";

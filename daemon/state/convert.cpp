@@ -82,8 +82,9 @@ cache::Key ToKey(const proto::EntryKey& key) {
   return ToKey(unpacked);
 }
 
-std::string FunctionOf(const cache::Key& key) {
-  const cache::Component* function = key.Find("function");
+namespace {
+
+std::string NameIn(const cache::Component* function) {
   if (function == nullptr) return {};
   std::string first;
   for (const cache::Item& item : function->items) {
@@ -92,6 +93,12 @@ std::string FunctionOf(const cache::Key& key) {
   }
   return first;
 }
+
+}  // namespace
+
+std::string FunctionOf(const cache::Key& key) { return NameIn(key.Find("function")); }
+
+std::string LearntOf(const cache::Key& key) { return NameIn(key.Find("learnt_of")); }
 
 std::string TextOf(const cache::Key& key, std::string_view component) {
   const cache::Component* found = key.Find(component);

@@ -19,6 +19,9 @@ cache::Key ToKey(const proto::EntryKey& key);
 /// The function a key is about, for people and for finding its relatives: the text of item
 /// "name" of component "function", else of its first item with a text; "" without one.
 std::string FunctionOf(const cache::Key& key);
+/// The same of a key under which is kept what is known of a callable before its calls' keys are made (component
+/// "learnt_of"); "" for an entry's.
+std::string LearntOf(const cache::Key& key);
 /// Text of the items of a component, joined by spaces; "" when absent.
 std::string TextOf(const cache::Key& key, std::string_view component);
 

@@ -12,7 +12,7 @@ _lock = threading.Lock()
 _counts: "collections.Counter[str]" = collections.Counter()
 _seconds: "dict[str, float]" = collections.defaultdict(float)
 _NAMES = ("captures", "deferred", "deferred_completed", "compiles", "joins", "entry_hits", "entry_misses", "graph_hits",
-          "proven", "specialized", "dependency_misses", "fallbacks", "refusals", "retired", "verified", "verify_failures", "verify_skipped",
+          "proven", "specialized", "dependency_misses", "fallbacks", "refusals", "known_refusals", "retired", "verified", "verify_failures", "verify_skipped",
           "agreed", "agreement_failed", "agreement_skipped")
 
 
@@ -44,7 +44,8 @@ def stats() -> "dict[str, typing.Any]":
     """Counters of this process since it started: recordings (``captures``; among them ``deferred``, which compute nothing that
     is not asked for, and ``deferred_completed``, of which the function kept a tensor), compiles it led, hits, templates that came back
     with code for their gears (``specialized``), fallbacks
-    (calls that could not be served and ran eagerly), refusals by name, native code held against eager's answer to the call it was recorded
+    (calls that could not be served and ran eagerly), refusals by name, those that
+    another process had found out (``known_refusals``), native code held against eager's answer to the call it was recorded
     from (``agreed``; ``agreement_failed``; ``agreement_skipped``, also by name: docs/agreed.md), native calls and steps, what a guard
     policy left out (``skipped_watches``: native calls that did not ask what is watched in this process;
     ``skipped_value_guards``: comparisons of values that steered Python), and seconds

@@ -6,7 +6,6 @@ copied nor pickled with it. Calls of the program alone see it (``_native.call``)
 """
 
 import inspect
-import json
 import re
 import sys
 import types
@@ -24,34 +23,6 @@ if typing.TYPE_CHECKING:
 _CALL = torch.nn.Module._wrapped_call_impl.__code__
 
 
-class Note(typing.NamedTuple):
-    """What the next process is told of a program that runs in parts, or whose containers are objects, so that it need not find
-    it out."""
-
-    why: str
-    codes: "dict[str, list[str]]"
-    """Digests of the code that ran between the modules, by the names of its functions."""
-    opened: "list[int | str]" = []
-    """Arguments that are objects (calls.CallFlattener.open), by position or name. The program is one graph then."""
-
-    def to_text(self) -> str:
-        return json.dumps(self._asdict())
-
-    def agrees(self, other: "Note") -> bool:
-        """Whether no function of both has changed: the reason lies in one of them."""
-        return all(set(digests) & set(other.codes[name]) for name, digests in self.codes.items() if name in other.codes)
-
-
-def note_of(text: str) -> "Note | None":
-    """None for what no client of this version has written."""
-    try:
-        note = Note(**json.loads(text))
-        is_whole = isinstance(note.why, str) and all(isinstance(digests, list) for digests in note.codes.values())
-        return note if is_whole and all(type(one) in (int, str) for one in note.opened) else None
-    except (ValueError, TypeError, AttributeError):
-        return None
-
-
 _LEAVING = ("tolist", "numpy", "__array__", "data_ptr", "untyped_storage", "item", "nonzero")
 """Methods of tensors, made in C, that no operator is seen of, or one whose result decides what comes."""
 _PLACE = re.compile(r"\(([\w.<> -]+):(\d+)\)")
@@ -67,7 +38,6 @@ class Survey:
         """Then every operator of it can be. Of what was refused, the reason says the line."""
         self._frame: "types.FrameType | None" = None
         self._modules: "dict[int, torch.nn.Module]" = {}
-        self._codes: "dict[types.CodeType, str]" = {}
         found = _PLACE.search(why)
         self._file, self._line = (found[1], int(found[2])) if found else ("", 0)
         self.offsets: "set[int]" = set()
@@ -111,9 +81,6 @@ class Survey:
         if event == "call" and self._is_at_reason(frame.f_code):
             self._mark()
         if frame.f_code is not _CALL:
-            if event == "call" and self._depth == 0:
-                name = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
-                self._codes[frame.f_code] = f"{frame.f_globals.get('__name__')}.{name}"
             return
         module = frame.f_locals["self"]
         if module is self._function:
@@ -136,13 +103,6 @@ class Survey:
     def modules(self) -> "list[torch.nn.Module]":
         """Those in which a part may stand."""
         return [module for module in self._modules.values() if gains(module)]
-
-    def note(self, why: str) -> Note:
-        codes: "dict[str, list[str]]" = {}
-        for code, name in self._codes.items():
-            if not name.startswith("torch."):  # Of its version the key knows.
-                codes.setdefault(name, []).append(_native.digest_code(code))
-        return Note(why, codes)
 
 
 _MADE_IN_C = (torch.Tensor, int, float, complex, str, bytes, tuple, list, dict, set, frozenset, range, slice, type, types.FunctionType,

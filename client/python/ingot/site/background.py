@@ -117,6 +117,11 @@ def submit(runner: "Runner[Job]", job: Job) -> None:
     (_gears if job.gears else _recordings).add(runner, job)
 
 
+def tell(runner: "Runner[_Piece]", note: "_Piece") -> None:
+    """In turn with recordings: what has been found out of them."""
+    _recordings.add(runner, note)
+
+
 def compare(runner: "Runner[_Piece]", call: "_Piece") -> None:
     """Beside compiles, which may take seconds."""
     _compared.add(runner, call)

@@ -10,6 +10,7 @@ import typing
 import weakref
 
 from ingot import _native, counters, errors, gears
+from ingot.site import notes
 from ingot.checks import verification
 from ingot.site import background, binding, miss, patience
 from ingot.trace import exporting, paths, recording
@@ -217,6 +218,9 @@ class Compiles:
             if not isinstance(error, (errors.Unavailable, errors.Timeout)):  # What takes long goes on for whoever asks next.
                 engine._last_miss = miss.Miss("failed", f"a compile failed: {error}")
                 engine._retire(job.signature, str(error))
+                if isinstance(error, (errors.Unsupported, errors.Invalid)):  # For good: the key holds the build. Others the daemon tries again.
+                    job.signature.note_read(notes.rows_of(job.captured.record))
+                    engine._learnt.tell_eager(job.signature, str(error), comes_apart=True, reason="failed")
 
     def _settle(self, sibling: Job) -> None:
         """Sends a recording that went along with another, unless what came back serves it: it may be a template of others."""
@@ -260,7 +264,7 @@ class Compiles:
                 entry.variants.append(variant)
             difference = _native.check_record(variant.record, roots.named()) if job.captured.still_holds() else None
             if difference is not None:
-                engine._recordings.note_moved(job.signature, *difference[0][1:3])  # No name leads to what was read.
+                engine._recordings.note_moved(job.signature, job.captured, *difference[0][1:3])  # No name leads to what was read.
             return known or variant
         # One graph may belong to results that differ in what Python computed of their sizes.
         alike = [v for v in entry.usable() if v.raw_signature == variant.raw_signature and variant.reads_all_that(v)]

@@ -14,6 +14,7 @@ import weakref
 import torch
 
 from ingot import _native, counters, errors, gears, profiling
+from ingot.site import learnt
 from ingot.breaks import parts
 from ingot.checks import comparisons, verification
 from ingot.site import ahead, binding, compiles, daemon, live, lookups, miss, padding, recordings, refusals, report, serving, splitting
@@ -50,7 +51,8 @@ class Engine:
         """Of the modules that it calls, where it is no one graph."""
         self._last_miss = miss.NOT_CALLED
         self._last_error: "str | None" = None
-        self._flattener = calls.CallFlattener(self.site, keys.parameter_names(target), config.shapes_max)
+        self._learnt = learnt.Learnt(self)
+        self._flattener = calls.CallFlattener(self.site, keys.parameter_names(target), config.shapes_max, self._learnt.tell_arguments)
         self._ended = False
         self.profile: "profiling.Profile | None" = None
         """What was measured last."""
@@ -84,6 +86,9 @@ class Engine:
         try:
             call = self._taken_apart(args, kwargs)
             number = self._number(call)
+            if number not in self._structures and self._learnt.ask(call):
+                call = self._taken_apart(args, kwargs)
+                number = self._number(call)
             if number not in self._structures:
                 call = self._flattener.vary(call) if self._may_vary(call) else call
                 number = self._number(call)
@@ -283,7 +288,8 @@ class Engine:
             if signature.parts is None and self._comes_apart():
                 return splitting.split(self, signature, signature.eager_reason, call)
             return self._refusals.answer("retired", signature.why_eager(), call.args, call.kwargs)
-        if signature.entry.note is not None and self._comes_apart():
+        if signature.entry.note is not None:
+            counters.add("known_refusals")
             return splitting.split(self, signature, signature.entry.note.why, call)
         if self.config.require_cached:
             return self._refuse_miss(signature, call)
@@ -384,8 +390,8 @@ class Engine:
         """Blocks until every compile under way has been installed or has failed; False on timeout (seconds), or as soon as the
         daemon expects a compile to be done long after that."""
         ends = None if timeout is None else time.monotonic() + timeout
-        return self._compiles.wait(timeout) and self._comparisons.wait(ends) and all(part.wait(None if ends is None else max(0.0, ends - time.monotonic()))
-                                                    for part in self._all_parts())
+        is_done = self._compiles.wait(timeout) and self._learnt.wait(ends) and self._comparisons.wait(ends)
+        return is_done and all(part.wait(None if ends is None else max(0.0, ends - time.monotonic())) for part in self._all_parts())
 
     def prepare(self, /, *args: typing.Any, **kwargs: typing.Any) -> None:
         """Records and compiles for these example inputs and waits: the call runs once, under no_grad.

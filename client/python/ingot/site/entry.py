@@ -9,7 +9,7 @@ import typing
 import weakref
 
 from ingot import gears
-from ingot.breaks import parts
+from ingot.site import notes
 from ingot.checks import kept
 from ingot.site import binding, rebinding
 from ingot.trace import calls, exporting, keys, paths, recording
@@ -19,6 +19,7 @@ _REFUSED_PROOFS_MAX = 3
 _BACK_OFFS = (8, 64, 512)
 _IN_LINE_MAX = 2
 _WAYS_IN_LINE_MAX = 4
+_RECORDS_MAX = 8
 
 
 class Entry:
@@ -29,8 +30,8 @@ class Entry:
         self.variants: "list[binding.Variant]" = []
         self.rejected = ""
         """Which dependency did not hold, where variants are stored and none can be used here; the daemon is told."""
-        self.note: "parts.Note | None" = None
-        """What another process has found out of a program that is no one graph."""
+        self.note: "notes.Note | None" = None
+        """What has been found out of calls that are not served whole, here or in another process."""
 
     def usable(self) -> "list[binding.Variant]":
         """The variants whose dependency record holds in this process now; others wait for their state to return."""
@@ -78,6 +79,8 @@ class SignatureState:
         """Why its function is not cut."""
         self.parts: "int | None" = None
         """How many of the modules that its calls run are compiled instead of them; None before it has been looked for any."""
+        self._read: "frozenset[notes.Row] | None" = None
+        """What every run has read that was refused."""
         self.value_failures = 0
         self.refusals = 0
         """Recordings that were refused for something that a second call may do otherwise: what it finds made already."""
@@ -162,6 +165,17 @@ class SignatureState:
     def refuse(self, why: str) -> None:
         """-> REFUSED."""
         self.eager_reason = why
+
+    def note_read(self, rows: "frozenset[notes.Row]") -> None:
+        """Of a run that was refused: what the first calls find otherwise is not what it depends on."""
+        self._read = rows if self._read is None else self._read & rows
+
+    def read_in_all(self) -> "frozenset[notes.Row]":
+        """What it depends on that calls are not served: of what was refused, or of variants that have served too little."""
+        if self._read is not None:
+            return self._read
+        records = [notes.rows_of(variant.record) for variant in self.entry.variants[:_RECORDS_MAX]]
+        return frozenset.intersection(*records) if records else frozenset()
 
     def why_eager(self) -> str:
         """All of it, in words; empty where it is not refused."""

@@ -23,6 +23,7 @@ def _forked() -> None:
         engine._lock, engine._compiles = threading.RLock(), compiles.Compiles(engine)
         engine._comparisons = comparisons.Comparisons(engine)
         engine._flattener.forget_locks()
+        engine._learnt.begin()
         for signature in engine._signatures.values():
             signature.forget_what_is_under_way()
             engine.site._set_waiting(signature.key, False)

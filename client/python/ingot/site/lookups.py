@@ -5,7 +5,7 @@ import time
 import typing
 
 from ingot import counters, errors
-from ingot.breaks import parts
+from ingot.site import notes
 from ingot.checks import verification
 from ingot.site import binding, miss
 from ingot.trace import calls, keys, paths
@@ -39,12 +39,9 @@ class Lookups:
             return entry
         finally:
             counters.add_seconds("lookup", time.perf_counter() - began)
-        entry.note = parts.note_of(reply["in_parts"]) if reply["in_parts"] else None
-        if entry.note is not None and entry.note.opened:
-            engine._flattener.add_opened(set(entry.note.opened))
-            entry.note = None
+        entry.note = self._note(reply["in_parts"], call)
         if entry.note is not None:
-            engine._last_miss = miss.Miss("in_parts", f"it is no one graph: {entry.note.why}")
+            engine._last_miss = miss.Miss(entry.note.reason, f"found out earlier: {entry.note.why}")
         if not reply["variants"]:
             engine._last_miss = engine._last_miss if reply["in_parts"] else miss.of_reply(reply)
         else:
@@ -53,6 +50,14 @@ class Lookups:
                 self._ask_again(entry, key, call)
         counters.add("entry_hits" if entry.usable() else "entry_misses")
         return entry
+
+    def _note(self, text: str, call: calls.Call) -> "notes.Note | None":
+        """What another process has found out, where all that it depends on is the same here."""
+        note = notes.note_of(text) if text else None
+        why = note.mismatch(paths.Roots(self._engine.target, call.objects)) if note is not None else None
+        if note is not None and why is not None:
+            self._engine._last_miss = miss.Miss("rejected", f"was {note.why}; tried again: {why}")
+        return note if why is None else None
 
     def _ask_again(self, entry: Entry, key: keys.EntryKey, call: calls.Call) -> None:
         """What this machine has of an entry does not hold here; others may have more of it."""

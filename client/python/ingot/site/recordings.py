@@ -7,8 +7,8 @@ import time
 import typing
 
 from ingot import counters, gears
-from ingot.breaks import parts
-from ingot.site import moving, splitting
+from ingot.site import notes
+from ingot.site import moving
 from ingot.trace import calls, dependencies, exporting, interrupts, paths, recording
 from ingot.site.entry import Job, SignatureState
 
@@ -65,12 +65,8 @@ class Recordings:
         try:
             captured, proof = self._finish(run, result, call, signature.declared)
         except recording.Refused as e:
-            before = self._engine._flattener.opened
             if run.touched is None or not self._engine._flattener.open(call, run.touched):
-                self._engine._refusals.note(signature, e)
-            else:
-                opened = sorted(self._engine._flattener.opened - before, key=str)
-                splitting.tell(self._engine, signature.entry, parts.Note(f"arguments {opened} are objects: {e.detail}", {}, opened))
+                self._engine._refusals.note(signature, e, self._read(run.read))
             return result, None
         except Exception as e:  # a bug of ours must not become the user's: the answer is there
             if interrupts.is_one(e):
@@ -87,7 +83,7 @@ class Recordings:
         counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
         self._engine._report_opaque(captured.opaque)
         first = next((place for place in captured.moved if place[0] and place[1]), None)
-        if first is not None and self.note_moved(signature, *first[:2]):
+        if first is not None and self.note_moved(signature, captured, *first[:2]):
             return result, None
         if captured.must_fetch(found) and are_fetched:
             return result, None  # It would have to be bound anew for every call: the next recording fetches what lies there.
@@ -95,8 +91,18 @@ class Recordings:
         comparisons.note_recorded(signature, call, kept)
         return result, Job(signature, call, sizes, captured, threading.Event(), proof, since=time.monotonic(), kept=kept)
 
-    def note_moved(self, signature: SignatureState, where: paths.Path, digest: str) -> bool:
-        """Notes a place that a run read, with the digest of what was there, and that holds something else now; whether it held
+    def _read(self, of_run: "typing.Callable[[], frozenset[notes.Row]]") -> "frozenset[notes.Row] | None":
+        """What a run has read that was refused; None where nobody can say it."""
+        try:
+            return of_run()
+        except Exception as e:  # The answer is there.
+            if interrupts.is_one(e):
+                raise
+            log.debug("%s: what was read before a refusal is not known: %r", self._engine.name, e)
+            return None
+
+    def note_moved(self, signature: SignatureState, captured: recording.Captured, where: paths.Path, digest: str) -> bool:
+        """Notes a place that the run of a recording read, with the digest of what was there, and that holds something else now; whether it held
         something new too often. What returns, as a flag of a cache does with each new cache, is found again."""
         subject = dependencies.subject_of("attribute", where)
         signature.moved[where].add(digest)
@@ -107,7 +113,8 @@ class Recordings:
         if signature.back_off():
             self._engine._refusals.say(refused)
         else:
-            self._engine._refusals.note(signature, refused)
+            changed = {place for place, _, _ in captured.moved}
+            self._engine._refusals.note(signature, refused, self._read(lambda: notes.rows_of(captured.record, changed)))
         return True
 
     def defer(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> bool:
@@ -157,4 +164,5 @@ class Recordings:
         follows = self._engine.config.dynamic is not False and self._engine.config.capture != "export" and (declared is None or bool(declared.gears))
         # Gears name every size that changes.
         fixed = declared.static if declared is not None else ()
-        return recording.Recording(self._engine.target, self._engine.name, call, self._engine.config, deferred, follows and not deferred, self.moving.places, fixed)
+        return recording.Recording(self._engine.target, self._engine.name, call, self._engine.config, deferred, follows and not deferred,
+                                   self.moving.places | self._engine._flattener.places(call), fixed)

@@ -5,6 +5,7 @@ import logging
 import typing
 
 from ingot import _native, adopting, counters, errors
+from ingot.site import notes
 from ingot.site import miss
 from ingot.trace import interrupts, recording
 from ingot.site.entry import SignatureState
@@ -14,6 +15,8 @@ if typing.TYPE_CHECKING:
 
 log = logging.getLogger("ingot")
 _BUGS_MAX = 3
+_OF_THIS_RUN = ("internal", "interrupted", "traced")
+"""What says nothing of other processes."""
 _REFUSALS_MAX = 2
 HOPELESS_MIN, PASSED_OVER_MAX = 4, 4096
 """Structures in a row that were all refused, after which new ones are tried ever more rarely: where each call is of another, each would be recorded."""
@@ -68,23 +71,29 @@ class Refusals:
             self.warned.add(name)
             log.log(logging.DEBUG if self._engine._is_part else logging.WARNING, "%s", text)  # The whole has said why it has parts.
 
-    def note(self, signature: SignatureState, refused: recording.Refused) -> None:
-        """Of a recording that became no graph: what passes is tried again, the rest runs eagerly for good."""
+    def note(self, signature: SignatureState, refused: recording.Refused, read: "frozenset[notes.Row] | None" = None) -> None:
+        """Of a recording that became no graph, and has ``read`` so much: what passes is tried again, the rest runs eagerly for good."""
         counters.add("refusals")
         counters.add(f"refused_{refused.name}")
         signature.refusals += 1
         self._in_a_row += signature.refusals == 1
         if self._in_a_row >= HOPELESS_MIN:
             self._engine.site._pass_over(min(1 << self._in_a_row, PASSED_OVER_MAX))
-        why = self.say(refused)
+        why, is_of_program = self.say(refused), refused.name not in _OF_THIS_RUN
+        if read is not None:
+            signature.note_read(read)
         if self._engine.config.on_unsupported == "error":
             signature.refuse(why)
+            if is_of_program:
+                self._engine._learnt.tell_eager(signature, why, comes_apart=True)
             raise errors.Unsupported(f"{self._engine.name}: {refused.name} ({refused.detail})")
         # A first call makes much that later ones find: modules, tables, buffers.
         if refused.name not in recording.MAY_PASS or signature.refusals >= _REFUSALS_MAX:
             # A cache of few sizes is full some day.
             if refused.name != "fresh-answer" or not signature.back_off():
                 self.stay_eager(signature, why)
+                if is_of_program:
+                    self._engine._learnt.tell_eager(signature, why, comes_apart=True)
 
     def say(self, refused: recording.Refused) -> str:
         """The reason in words."""

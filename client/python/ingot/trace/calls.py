@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls taken apart: which numbers among their arguments are inputs, and which containers are objects."""
 
+import itertools
+import json
 import threading
 import typing
 
@@ -14,6 +16,8 @@ Argument = int | str
 
 
 _DEPTH_MAX = 32
+_WITHIN_MAX = 256
+"""Numbers inside of a call's containers: more are data."""
 
 
 class DynamicScalar:
@@ -41,6 +45,25 @@ def _inner(value: typing.Any) -> "typing.Iterable[typing.Any] | None":
         return value.values() if _native.has_plain_keys(value) else None
     fields = None if kinds.is_tensor(value) else _native.dataclass_fields(value)
     return fields if fields is None else fields.values()
+
+
+def numbers_within(value: typing.Any, depth: int = 0) -> "typing.Iterator[tuple[str, int | float]]":
+    """The numbers that a container holds where a call could fetch others from, each with the rest of the path that leads to it. None
+    of a tuple's: nobody puts another in its place."""
+    if depth > _DEPTH_MAX or kinds.is_a(value, tuple):
+        return
+    if type(value) in (int, float):
+        yield "", value
+    elif type(value) is list:
+        for i, one in enumerate(value):
+            yield from ((f"[{i}]{rest}", number) for rest, number in numbers_within(one, depth + 1))
+    elif type(value) is dict and _native.has_plain_keys(value):
+        for key, one in value.items():
+            step = _native.item_path("", key)
+            yield from ((f"{step}{rest}", number) for rest, number in numbers_within(one, depth + 1) if step is not None)
+    elif not kinds.is_tensor(value):
+        for name, one in (_native.dataclass_fields(value) or {}).items():
+            yield from ((f".{name}{rest}", number) for rest, number in numbers_within(one, depth + 1))
 
 
 class ByReference:
@@ -84,6 +107,10 @@ class Call(typing.NamedTuple):
         """The arguments that are numbers, by position or name."""
         return {argument: value for argument, value in self.given().items() if type(value) in (int, float)}
 
+    def says_values(self) -> bool:
+        """Whether its structure holds more than tensors and objects: numbers that may vary, or containers that may be objects."""
+        return any(type(value) in (int, float) or _inner(value) is not None for value in self.given().values())
+
     def in_words(self) -> "tuple[tuple[typing.Any, ...], dict[str, typing.Any]]":
         """The arguments as keys and structures have them."""
         numbers = {argument: DynamicScalar(self.tensors[number]) for argument, number in self.varying.items()}
@@ -94,8 +121,9 @@ class CallFlattener:
     """Takes the calls of one callable apart. Calls that differ in numbers among their arguments alone make those inputs; a
     container that a call changes is an object from then on."""
 
-    def __init__(self, site: typing.Any, parameters: "tuple[str, ...]", skeletons_max: int) -> None:
-        self._site, self.parameters, self._skeletons_max = site, parameters, skeletons_max
+    def __init__(self, site: typing.Any, parameters: "tuple[str, ...]", skeletons_max: int, tell: "typing.Callable[[], None]") -> None:
+        """``tell`` is called where something has been found out."""
+        self._site, self.parameters, self._skeletons_max, self._tell = site, parameters, skeletons_max, tell
         self._varying: "tuple[Argument, ...]" = ()
         self.opened: "frozenset[Argument]" = frozenset()
         """Those that are objects, whatever container they are."""
@@ -103,6 +131,10 @@ class CallFlattener:
         """Whose numbers decide what a call does in a way that nobody follows."""
         self._first: "dict[bytes, dict[Argument, int | float]]" = {}
         """The numbers of the first call of each structure, numbers apart."""
+        self._within: "set[tuple[Argument, str]]" = set()
+        """Numbers inside of those that are objects, by the rest of their path: they differ in each call, and are fetched."""
+        self._first_within: "dict[bytes, dict[tuple[Argument, str], int | float]]" = {}
+        """Those of the first call of each structure, containers apart."""
         self._lock = threading.Lock()
 
     def of(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> Call:
@@ -121,6 +153,7 @@ class CallFlattener:
 
     def vary(self, call: Call) -> Call:
         """A call of a structure that is new, taken apart again where a known one differs from it in numbers alone."""
+        call = self._vary_within(call)
         numbers = {argument: value for argument, value in call.numbers().items() if argument not in self._pinned}
         if not numbers:
             return call
@@ -133,22 +166,48 @@ class CallFlattener:
             if changed.issubset(self._varying):
                 return call
             self._set({*self._varying, *changed})
+        self._tell()
         return self.of(call.args, call.kwargs)
+
+    def _vary_within(self, call: Call) -> Call:
+        """The same of numbers inside of lists, dicts and dataclasses: the container is an object, whose numbers are fetched."""
+        numbers = {(argument, rest): number for argument, value in call.given().items() if type(value) not in (int, float)
+                   for rest, number in itertools.islice(numbers_within(value), _WITHIN_MAX + 1)}
+        if not numbers or len(numbers) > _WITHIN_MAX:
+            return call
+        holders = {argument for argument, _ in numbers}
+        skeleton = _native.flatten(call.args, call.kwargs, self.parameters, (*sorted({*holders, *self._varying}, key=str),))[3]
+        with self._lock:
+            if skeleton not in self._first_within and len(self._first_within) >= self._skeletons_max:
+                return call
+            first = self._first_within.setdefault(skeleton, numbers)
+            changed = {place for place, number in numbers.items() if first.get(place, number) != number}
+            if first.keys() != numbers.keys() or changed.issubset(self._within):
+                return call
+            self._within = self._within | changed  # Whoever reads it meanwhile has the set as it was.
+            self.opened |= {argument for argument, _ in changed}
+            self._set({*self._varying, *self.opened})
+        self._tell()
+        return self.of(call.args, call.kwargs)
+
+    def places(self, call: Call) -> "set[str]":
+        """Of numbers inside of a call's objects that differ in each call."""
+        numbers = {id(one): i for i, one in reversed(list(enumerate(call.objects)))}
+        given = call.given()
+        return {f"object:{numbers[id(given[argument])]}{rest}" for argument, rest in self._within
+                if argument in given and id(given[argument]) in numbers}
 
     def open(self, call: Call, touched: typing.Any) -> bool:
         """A call's structure did not say enough of this container: the argument that holds it is an object from now on. False
         where none is."""
         holders = {argument for argument, value in call.given().items()
                    if not kinds.is_tensor(value) and any(one is touched for one in structure(value))}
-        return self.add_opened(holders)
-
-    def add_opened(self, arguments: "set[Argument]") -> bool:
-        """False where all of them are objects already."""
         with self._lock:
-            if arguments.issubset(self.opened):
+            if holders.issubset(self.opened):
                 return False
-            self.opened |= arguments
-            self._set({*self._varying, *arguments})
+            self.opened |= holders
+            self._set({*self._varying, *holders})
+        self._tell()
         return True
 
     def pin(self, arguments: "set[Argument]") -> None:
@@ -156,6 +215,28 @@ class CallFlattener:
         with self._lock:
             self._pinned |= arguments
             self._set({*self._varying} - arguments)
+        self._tell()
+
+    def found(self) -> "dict[str, list[typing.Any]]":
+        """What calls have shown, as the next process is told it."""
+        with self._lock:
+            arguments = ("varying", set(self._varying) - self.opened), ("opened", self.opened), ("pinned", self._pinned), ("within", self._within)
+            return {name: sorted(found, key=str) for name, found in arguments}
+
+    def take(self, text: str) -> bool:
+        """Begins where another process has ended; False where that says nothing, or is not of this version."""
+        try:
+            told = json.loads(text)
+            varying, opened, pinned = ({one for one in told[name] if type(one) in (int, str)} for name in ("varying", "opened", "pinned"))
+            within = {(argument, rest) for argument, rest in told["within"] if type(argument) in (int, str) and type(rest) is str}
+        except (ValueError, TypeError, AttributeError, KeyError):
+            return False
+        with self._lock:
+            self.opened |= opened
+            self._within = self._within | within
+            self._pinned |= pinned
+            self._set({*self._varying, *varying, *opened} - self._pinned)
+        return True
 
     def _set(self, varying: "set[Argument]") -> None:
         self._varying = tuple(sorted(varying, key=str))

@@ -258,6 +258,13 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
     return EntryKey(components, registered)
 
 
+def learnt_key(function: typing.Any, config: Config) -> "list[Component]":
+    """The key of what is known of a callable's arguments before any of them has been seen."""
+    return [("learnt_of", _function_items(function)), ("module_state", _state(function, ())),
+            ("config", [_item("dynamic", str(config.dynamic is not False)), _item("capture", config.capture)]),
+            ("environment", list(_fixed_environment()))]
+
+
 def is_builtin(function: typing.Any) -> bool:
     """True for callables without Python code, such as torch.add."""
     return isinstance(function, (types.BuiltinFunctionType, types.BuiltinMethodType))

@@ -10,6 +10,7 @@ import typing
 import torch
 
 from ingot import _native, counters, errors
+from ingot.site import notes
 from ingot.trace import calls, collectives, custom_ops, dependencies, effects, groups, interrupts, kinds, memories, paths, tree
 from ingot.config import Config
 
@@ -249,6 +250,12 @@ class Recording:
         return Captured(recording, self.signature,
                         [*weights, *(path for path in self._inputs if path is not None)], self.observer,
                         dependencies.of_operators(name for name, _ in foreign))
+
+    def read(self) -> "frozenset[notes.Row]":
+        """What it has read by now, of a run that became no graph: without what it has changed itself."""
+        self.observer.settle()
+        changed = {place for place, _, _ in self.observer.moved()}
+        return notes.rows_of(self.observer.record(dependencies.of_operators(name for name, _ in self._recorder.foreign_operators())), changed)
 
     def keep_in(self, memory: typing.Any) -> None:
         """Before it runs: what it writes, and was there before, is kept in a ``_native.KeptMemory``."""
