@@ -279,7 +279,7 @@ class Generalizer {
   Status GeneralizeMemory(const Node& node) {
     const ValueId result = node.results[0], operand = std::get<Ref>(node.args[0]).id;
     generalized_[result] = true;
-    if (IsConst(out_.type(operand))) return {};
+    if (!TakesSizes(out_, node)) return {};
     if (GeneralizeResult(node, result, {out_.type(operand).dtype, out_.type(operand).sizes})) return {};
     FixOperands(node, "the layout of memory that an operator writes");
     is_stale_ = sizes_.changed();

@@ -6,6 +6,7 @@
 
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "client/lib/run/generator_state.h"
+#include "client/native/cpython/user_line.h"
 #include "client/native/observe/moving_numbers.h"
 #include "client/native/observe/observer.h"
 #include "client/native/site/bindings.h"
@@ -233,7 +235,10 @@ void BindRecorder(py::module_& m) {
   BindKeptMemory(m);
   BindOperators(m);
   py::class_<Recorder> type(m, "Recorder", "Notes the operators of one call on this thread.");
-  type.def(py::init<std::optional<int64_t>>(), py::arg("deferred_above") = py::none());
+  type.def(py::init([](std::optional<int64_t> deferred_above) {
+             return std::make_unique<Recorder>(deferred_above, WithUserLine);
+           }),
+           py::arg("deferred_above") = py::none());
   BindRecordedRun(type);
   BindRecordedTensors(type);
   BindRecordedSizes(type);

@@ -72,6 +72,14 @@ void BindState(py::module_& m) {
       "has_own_attributes", [](py::handle tensor) { return HasOwnAttributes(tensor.ptr()); },
       "Whether a program has given an object attributes: marks of sizes that change are none, nor are fields.");
   m.def(
+      "own_attributes",
+      [](py::handle tensor) {
+        py::list names;
+        for (PyObject* name : OwnAttributes(tensor.ptr())) names.append(py::reinterpret_borrow<py::object>(name));
+        return names;
+      },
+      "The names of those.");
+  m.def(
       "has_plain_keys", [](const py::dict& dict) { return HasPlainKeys(dict.ptr()); },
       "Whether a dict is a part of the structure of a call: text says which keys it has.");
   m.def(

@@ -2,6 +2,7 @@
 #include "client/native/effects/context_settings.h"
 
 #include <ATen/Context.h>
+#include <torch/headeronly/version.h>
 
 #include <iterator>
 #include <utility>
@@ -105,6 +106,15 @@ constexpr ContextSetting kSettings[] = {
     {"setAllowBF16ReductionCuBLAS", "", 0, kNone, kOtherDevice, false},
     {"setAllowFP16AccumulationCuBLAS", "", 0, kNone, kOtherDevice, false},
     {"_setSMCarveout_EXPERIMENTAL", "", 0, kNone, kOtherDevice, false},
+#if TORCH_VERSION_MINOR >= 14
+    {"setPreferCublasltGroupedGemm", "", 0, kNone, kOtherDevice, false},
+#endif
+#if TORCH_VERSION_MINOR >= 15
+    // Kernels that are built ahead of time are in PyTorch's library for CUDA alone.
+    {"setAllowNativeAot", "", 0, kNone, kOtherDevice, false},
+    {"setMaskUnconditionalNativeAot", "", 0, kNone, kOtherDevice, false},
+    {"setSDPUseFA4", "", 0, kNone, kOtherDevice, false},
+#endif
     {"setOverrideStaleCaptureStream", "", 0, kNone, kOtherDevice, false},
     {"setWarnOnAccumulateGradStreamMismatch", "", 0, kNone, kOtherDevice, false},
     {"setReleaseWeightsWhenPrepacking", "", 0, kNone, kNoAnswer, false},

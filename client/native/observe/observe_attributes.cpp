@@ -159,7 +159,9 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   const bool is_there = dict != nullptr && EntryIn(dict, name) != nullptr;
   if (number && dict != nullptr) log_.NoteRead(*number, AccessKind::kAttribute, name);
   // Of marks the shape of a call says nothing.
-  if (is_there || HasOwnAttributes(object) || IsMark(name)) CheckField(object, name);
+  // Of tensors it says which attributes they have: under another name they are as good as without any.
+  const bool is_told = IsTensor(object) && HasTextNames(object);
+  if (is_there || IsMark(name) || (HasOwnAttributes(object) && !is_told)) CheckField(object, name);
   if (is_there) return;
   if (found == nullptr) return LoadMissing(object, name, has_hook);
   Bind(found, object);

@@ -11,6 +11,7 @@
 #include "client/native/places/dataclass_fields.h"
 #include "client/native/places/field_content.h"
 #include "client/native/places/tensor_facts.h"
+#include "client/native/cpython/user_line.h"
 
 namespace ingot::client {
 namespace {
@@ -115,7 +116,7 @@ void Observer::Stop() {
 
 void Observer::Refuse(std::string name, std::string detail) {
   if (refused_) return;
-  refused_ = Refused{std::move(name), WithLine(std::move(detail))};
+  refused_ = Refused{std::move(name), WithUserLine(std::move(detail))};
   CollectAgain();
   trace_.Mute();
   made_.Stop();
@@ -163,11 +164,6 @@ PyObject* Observer::OnResult(int tag, PyObject* result) {
   return other;
 }
 
-std::string Observer::WithLine(std::string detail) const {
-  if (const std::string where = log_.line().ToText(); !where.empty()) detail += " (" + where + ")";
-  return detail;
-}
-
 /// A tensor of a class of its own computes as that says.
 void Observer::CheckClass(PyObject* tensor) {
   if (IsPlainTensor(tensor)) return;
@@ -182,7 +178,7 @@ void Observer::CheckClass(PyObject* tensor) {
 /// The recorder refuses; the observation goes on, for what can be made of the run without it.
 void Observer::Escape(PyObject* tensor, std::string_view name, std::string_view method) {
   if (tensor != nullptr && IsTensor(tensor)) CheckClass(tensor);
-  hooks_.escape({std::string(name), WithLine("Tensor." + std::string(method))});
+  hooks_.escape({std::string(name), WithUserLine("Tensor." + std::string(method))});
 }
 
 int Observer::See(const Instruction& in) {

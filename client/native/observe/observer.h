@@ -207,7 +207,6 @@ class Observer final : private InstructionListener {
   void StoreAttribute(PyObject* object, PyObject* name, PyObject* value);
   void StoreGeneric(PyObject* object, PyObject* name, PyObject* value);
 
-  std::string WithLine(std::string detail) const;
   void Escape(PyObject* tensor, std::string_view name, std::string_view method);
   void CheckClass(PyObject* tensor);
 

@@ -11,6 +11,7 @@
 #include "client/native/cpython/exact_text.h"
 #include "client/native/cpython/origin.h"
 #include "client/native/cpython/set_table.h"
+#include "client/native/cpython/dict_next.h"
 #include "client/native/effects/effect_table.h"
 #include "client/native/places/code_digest.h"
 #include "client/native/places/containers.h"
@@ -77,7 +78,7 @@ Digest DigestOfKeys(PyObject* dict) {
   Py_ssize_t at = 0;
   PyObject *key, *value;
   Py_hash_t hash;
-  while (PyDict_Check(dict) && _PyDict_Next(dict, &at, &key, &value, &hash) != 0) {
+  while (PyDict_Check(dict) && ingot_dict_next(dict, &at, &key, &value, &hash) != 0) {
     if (!is_ordered) add(key);
     if (IsTextOfClass(key)) AddText(hasher, key);
     if (!HasKnownHash(key)) hasher.Add(static_cast<uint64_t>(hash));

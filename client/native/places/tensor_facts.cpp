@@ -136,6 +136,27 @@ bool HasOwnAttributes(PyObject* object) {
   return false;
 }
 
+std::vector<PyObject*> OwnAttributes(PyObject* object) {
+  PyObject* const* place = _PyObject_GetDictPtr(object);
+  std::vector<PyObject*> names;
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  while (place != nullptr && *place != nullptr && PyDict_Next(*place, &at, &key, &value)) {
+    if (PyUnicode_CheckExact(key) && !IsMark(key)) names.push_back(key);
+  }
+  return names;
+}
+
+bool HasTextNames(PyObject* object) {
+  PyObject* const* place = _PyObject_GetDictPtr(object);
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  while (place != nullptr && *place != nullptr && PyDict_Next(*place, &at, &key, &value)) {
+    if (!PyUnicode_CheckExact(key)) return false;
+  }
+  return true;
+}
+
 bool IsMark(PyObject* name) {
   const std::string_view text = ViewOf(name);
   return text.starts_with("_ingot_") || text.starts_with("_dynamo_") || text == "_specialize_on" ||

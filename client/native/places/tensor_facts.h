@@ -5,6 +5,7 @@
 
 #include <array>
 #include <string_view>
+#include <vector>
 
 #include "base/digest.h"
 
@@ -20,6 +21,10 @@ std::array<PyTypeObject*, 2> TensorTypes();
 /// Whether a program has given an object attributes of its own: marks of sizes that change are none, nor are the fields
 /// of a dataclass.
 bool HasOwnAttributes(PyObject* object);
+/// Their names, borrowed, in the order of the object's dict; those that are no plain text are left out.
+std::vector<PyObject*> OwnAttributes(PyObject* object);
+/// Whether the names of all that lies in an object's dict are plain text.
+bool HasTextNames(PyObject* object);
 /// By its name an attribute in which PyTorch or Ingot notes what somebody said of a tensor's sizes.
 bool IsMark(PyObject* name);
 bool RequiresGrad(PyObject* tensor);

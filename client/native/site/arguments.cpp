@@ -180,7 +180,10 @@ class Flattener {
     if (tensor.requires_grad()) Tag('g');
     if (tensor.is_inference()) Tag('I');
     Tag(Py_TYPE(value) == TensorTypes()[1] ? 'P' : 'X');
-    if (HasOwnAttributes(value)) Tag('.');
+    if (HasOwnAttributes(value)) {
+      for (PyObject* own : OwnAttributes(value)) Text(own);
+      Tag('.');
+    }
     Raw(static_cast<uint8_t>(tensor.scalar_type()));
     Raw(static_cast<uint8_t>(tensor.dim()));
     out_.tensors.push_back(&tensor);

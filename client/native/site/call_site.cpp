@@ -35,6 +35,7 @@ struct CallSite {
   std::unordered_map<std::string, PythonRef>
       in_pieces;  ///< of refused signatures: what is called in the target's place
   std::unordered_set<std::string> waiting;  ///< signatures for which a variant of other sizes is on its way
+  std::unordered_set<std::string> said;     ///< why arguments are not taken, where that has been said already
   DynamicScalars varying;
   uint64_t passed_over;   ///< so many calls of new signatures run eagerly before the next is looked at
   bool hides_parts;       ///< a piece of a program: what it calls while it is not native need not be native itself
@@ -139,10 +140,12 @@ PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
     }
     std::optional<InParts> hidden;
     if (self->hides_parts) hidden.emplace(false);
-    if (!self->refused.empty() && self->refused.contains(frame->arguments.signature)) {
+    const char* const unsupported = frame->arguments.unsupported;
+    const bool is_said = unsupported != nullptr && self->said.contains(unsupported);
+    if (is_said || (!self->refused.empty() && self->refused.contains(frame->arguments.signature))) {
       const InParts scope(true);
       const auto pieces = self->in_pieces.find(frame->arguments.signature);
-      if (pieces != self->in_pieces.end()) {
+      if (!is_said && pieces != self->in_pieces.end()) {
         const PythonRef held = PythonRef::Borrow(pieces->second.get());
         return PyObject_Vectorcall(held.get(), args, nargsf, kwnames);
       }
@@ -182,6 +185,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   new (&self->variants) VariantTable();
   new (&self->refused) std::unordered_map<std::string, Retries>();
   new (&self->waiting) std::unordered_set<std::string>();
+  new (&self->said) std::unordered_set<std::string>();
   new (&self->in_pieces) decltype(self->in_pieces)();
   new (&self->varying) DynamicScalars();
   new (&self->consensus) std::unique_ptr<const RankConsensus>();
@@ -195,6 +199,7 @@ void Dealloc(PyObject* object) {
   self->variants.~VariantTable();
   std::destroy_at(&self->refused);
   std::destroy_at(&self->waiting);
+  std::destroy_at(&self->said);
   std::destroy_at(&self->in_pieces);
   std::destroy_at(&self->varying);
   std::destroy_at(&self->consensus);
@@ -362,6 +367,14 @@ PyObject* Refuse(PyObject* object, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+/// leave_to_eager(reason): calls whose arguments are not taken for this reason run eagerly without a word from now on.
+PyObject* LeaveToEager(PyObject* object, PyObject* reason) {
+  const char* const text = PyUnicode_AsUTF8(reason);
+  if (text == nullptr) return nullptr;
+  reinterpret_cast<CallSite*>(object)->said.insert(text);
+  Py_RETURN_NONE;
+}
+
 /// set_waiting(signature, is_waiting): calls of a signature run eagerly as long as no variant takes their sizes.
 PyObject* SetWaiting(PyObject* object, PyObject* args) {
   auto* self = reinterpret_cast<CallSite*>(object);
@@ -433,6 +446,7 @@ PyObject* Reset(PyObject* object, PyObject* /*unused*/) {
   pieces.swap(self->in_pieces);
   self->refused.clear();
   self->waiting.clear();
+  self->said.clear();
   Py_RETURN_NONE;
 }
 
@@ -444,6 +458,7 @@ PyMethodDef kMethods[] = {
     {"_forget", Forget, METH_VARARGS, "Drops the bindings of a signature to given objects, of one program or of all."},
     {"_refuse", Refuse, METH_VARARGS,
      "Runs calls of a signature eagerly that no variant serves, or by another callable."},
+    {"_leave_to_eager", LeaveToEager, METH_O, "Runs calls eagerly whose arguments are not taken for a reason."},
     {"_set_waiting", SetWaiting, METH_VARARGS, "Runs calls of a signature eagerly until it has a variant for them."},
     {"_vary", Vary, METH_O, "Takes the numbers of some arguments as inputs."},
     {"_pass_over", SetNumber<&CallSite::passed_over>, METH_O,

@@ -62,6 +62,7 @@ struct Recorder::State {
   StepWriter writer;
   std::optional<Refusal> refusal;
   std::optional<DeferredRun> deferred;
+  Where where;
   std::function<void()> on_value;  ///< a survey's
   std::function<void(const at::Tensor&)> on_write;
   std::vector<std::pair<uint32_t, std::string>> inputs;
@@ -155,6 +156,7 @@ const std::shared_future<std::optional<std::string>>& Registration() {
 // Nothing is left to note, so the key goes at once: operators that Python dispatches itself
 // (higher-order ones) know nothing of it and would fail.
 void Recorder::State::Refuse(Refusal why) {
+  if (!refusal && recording && where) why.detail = where(std::move(why.detail));
   if (!refusal) refusal = std::move(why);
   if (active.get() == this) c10::impl::tls_set_dispatch_key_included(kModeKey, false);
   if (deferred) deferred->Complete();
@@ -191,7 +193,8 @@ void Recorder::State::Note(const c10::OperatorHandle& op, c10::DispatchKeySet be
 
 void Recorder::Prepare() { Registration(); }
 
-Recorder::Recorder(std::optional<int64_t> deferred_above) : state_(std::make_shared<State>()) {
+Recorder::Recorder(std::optional<int64_t> deferred_above, Where where) : state_(std::make_shared<State>()) {
+  state_->where = std::move(where);
   if (deferred_above) state_->deferred.emplace(*deferred_above);
   if (const auto& error = Registration().get()) state_->Refuse({"busy-key", *error});
 }
@@ -462,9 +465,7 @@ Buffer Recorder::State::Write(const std::string& name, const std::vector<uint32_
     sources.push_back(proto::CreateSource(builder, value, kind, text, data));
   };
   for (const auto& [value, label] : inputs) add(value, proto::SourceKind::Input, label);
-  for (const uint32_t value : weights) {
-    add(value, proto::SourceKind::Weight, tensors.at(value).name);
-  }
+  for (const uint32_t value : weights) add(value, proto::SourceKind::Weight, tensors.at(value).name);
   for (uint32_t value = 0; value < tensors.size(); ++value) {
     const KnownTensor& known = tensors.at(value);
     if (known.origin == Origin::kFresh || known.binding == Binding::kConstant) {

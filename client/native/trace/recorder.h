@@ -57,10 +57,13 @@ class Recorder {
   /// composites are still whole. What runs with it excluded is not noted.
   static constexpr c10::DispatchKey kModeKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
+  using Where = std::function<std::string(std::string)>;
+
   /// Begins what the first recorder of the process would have to wait for.
   static void Prepare();
-  /// `deferred_above`: deferred, but for operators that read at most so many elements.
-  explicit Recorder(std::optional<int64_t> deferred_above = std::nullopt);
+  /// `deferred_above`: deferred, but for operators that read at most so many elements. `where` says of a refusal's
+  /// detail in which line of the program; called as the operator is, with or without the GIL.
+  explicit Recorder(std::optional<int64_t> deferred_above = std::nullopt, Where where = nullptr);
   ~Recorder();
 
   /// Names a tensor leaf of the call, before Start(). Order = order of sources.

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One exception class for each error code; the same list as in C++, on the wire and as exit codes."""
 
-from ingot import _native
-
 
 class Error(Exception):
     """Base of everything Ingot raises; ``code`` is the name shared with C++ and the command line."""
@@ -79,5 +77,6 @@ class HalfDone(Error, RuntimeError):
     code = "half_done"
 
 
-_native.register_errors({2: Invalid, 3: NotFound, 4: Corrupt, 5: Incompatible, 6: Unsupported, 7: Exhausted,
-                         8: Timeout, 9: Cancelled, 10: Unavailable, 11: Internal, 12: HalfDone})
+BY_CODE: "dict[int, type[Exception]]" = {2: Invalid, 3: NotFound, 4: Corrupt, 5: Incompatible, 6: Unsupported, 7: Exhausted, 8: Timeout, 9: Cancelled, 10: Unavailable,
+                                         11: Internal, 12: HalfDone}
+"""As C++ numbers them."""

@@ -10,8 +10,9 @@ import typing
 import torch
 
 from ingot import _native, errors, profiling
+from ingot.site import advice
 from ingot.site import binding
-from ingot.trace import paths, recording, signatures, tree
+from ingot.trace import paths, signatures, tree
 
 log = logging.getLogger("ingot")
 
@@ -110,7 +111,7 @@ class Loaded:
         """Raises Invalid, naming the argument, when a call is not what the file accepts."""
         shape, tensors, unsupported = _native.arguments_of(args, kwargs)
         if unsupported is not None:
-            raise errors.Unsupported(f"{self.name}: {unsupported}{recording.advice(unsupported)}")
+            raise errors.Unsupported(f"{self.name}: {advice.sentence(unsupported, '')}")
         match = self._known.get(shape) or self._match(shape, args, kwargs)
         if match.order is not None:
             tensors = [tensors[i] for i in match.order]

@@ -7,6 +7,7 @@ import typing
 import torch
 
 from ingot import _native, config, errors
+from ingot.site import advice
 from ingot.trace import calls, paths, recording
 
 _Number = int | float
@@ -151,7 +152,7 @@ def _record(name: str, what: str, function: typing.Any, args: "tuple[typing.Any,
     try:
         captured = run.finish(result)
     except recording.Refused as e:
-        raise errors.Unsupported(f"{who} is no graph: {e.name} ({e.detail}){recording.advice(e.name)}") from None
+        raise errors.Unsupported(f"{who} is no graph: {advice.sentence(e.name, e.detail)}") from None
     try:
         return bytes(_native.pattern_recording(captured.recording))
     except errors.Error as e:

@@ -167,7 +167,7 @@ def test_weights_of_a_saved_module_are_those_of_the_loading_process(store, tmp_p
 
 def test_damaged_pieces_are_refused(ingot):
     import torch
-    from ingot.backend import CompiledPiece
+    from ingot.trace.compiled_piece import CompiledPiece
     from ingot.backend import ingot as backend
 
     saved = []

@@ -16,7 +16,7 @@ def test_the_wheel_holds_the_extension_and_all_three_programs(tmp_path):
     subprocess.run(["cmake", "--install", BUILD, "--component", "wheel", "--prefix", tmp_path], check=True,
                    capture_output=True)
     package = tmp_path / "ingot"
-    assert (package / "_built_for.py").exists() and list(package.glob("_native.*.so"))
+    assert (tmp_path / "ingot_everywhere.py").exists() and (package / "_built_for.py").exists() and list(package.glob("_native.*.so"))
     for program in ("ingotd", "ingot-worker", "ingot", "ingot-compile"):
         assert os.access(package / "bin" / program, os.X_OK), program
     listed = subprocess.run([package / "bin" / "ingot", "--help"], capture_output=True, text=True, check=True).stdout

@@ -207,3 +207,22 @@ def test_generated_aliases():
     done = subprocess.run([sys.executable, str(fuzzer), "6"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert ", 0 wrong, " in done.stdout and " 0 native calls" not in done.stdout
+
+
+def test_a_tensor_with_attributes_of_its_own_is_an_argument_as_any_and_told_by_their_names(ingot):
+    def f(w):
+        return w.to(torch.float32).abs() + hasattr(w, "left_out")
+
+    def marked(**attributes):
+        w = torch.nn.Parameter(-torch.ones(3), requires_grad=False)
+        vars(w).update(attributes)
+        return w
+
+    step = ingot.compile(f, wait=True)
+    for _ in range(3):
+        assert torch.equal(step(marked(_is_initialized=True)), torch.ones(3))
+    assert ingot.stats()["native_calls"] == 2
+    assert torch.equal(step(marked(_is_initialized=True, left_out=1)), torch.full((3,), 2.0))
+    assert torch.equal(step(marked(_is_initialized=True, to=lambda dtype: torch.zeros(3))), torch.zeros(3))
+    assert torch.equal(step(marked()), torch.ones(3))
+    assert torch.equal(step(marked(_is_initialized=True)), torch.ones(3)) and ingot.stats()["native_calls"] == 3

@@ -6,6 +6,7 @@ import typing
 import torch
 
 from ingot import _native, errors, gears
+from ingot.site import advice
 from ingot.trace import groups, keys, recording
 
 if typing.TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _capture(engine: "Engine", one: Arguments, declared: "gears.Declared | None"
     try:
         captured = run.finish(run.run())
     except recording.Refused as e:
-        raise errors.Unsupported(f"{engine.name}: {e.name} ({e.detail}){recording.advice(e.name)}") from None
+        raise errors.Unsupported(f"{engine.name}: {advice.sentence(e.name, e.detail)}") from None
     key = keys.entry_key(engine.target, *one, call.objects, engine.config, declared, call.sizes())
     return (key.components, captured.recording, captured.signature, captured.record, gears.is_dynamic(engine.config, declared),
             engine.config.numerics == "eager", [pattern.wire() for pattern in key.patterns],

@@ -343,6 +343,9 @@ class Engine:
         nearest = self._last_miss.why if signature.declared is not None else self._serving.why_not(call)
         if self.config.require_cached or self.config.on_miss == "error":
             raise errors.NotFound(f"{self.name} has no variant for this call and may not compile one: {nearest}")
+        signature.fruitless += 1
+        if signature.fruitless >= _FRUITLESS_MAX and signature.declared is None and not signature.entry.variants:
+            self.site._refuse(signature.key)  # The store has nothing, and nothing will be made.
         return self._refusals.answer("on_miss", nearest, call.args, call.kwargs)
 
     def be_part(self) -> None:

@@ -5,6 +5,7 @@ import logging
 import typing
 
 from ingot import _native, adopting, counters, errors
+from ingot.site import advice
 from ingot.site import notes
 from ingot.site import miss
 from ingot.trace import interrupts, recording
@@ -28,6 +29,8 @@ class Refusals:
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
         self.warned: "set[str]" = set()
+        self._said: "dict[str, str]" = {}
+        """Of each reason what was said of it first."""
         self.bugs = 0
         """Exceptions of ours between a call and its answer."""
         self._in_a_row = 0
@@ -45,17 +48,24 @@ class Refusals:
         """The eager answer, counted, said once for each reason."""
         counters.add("fallbacks")
         counters.add(f"refused_{name}")
-        why = name + (f" ({detail})" if detail and detail != name else "") + recording.advice(name)
+        if name not in self._said:
+            self._said[name] = advice.sentence(name, detail)
+            if not (name == "retired" and detail.partition(":")[0] in self.warned):
+                self.warn_once(name, f"{self._engine.name} runs eagerly: {self._said[name]}")
         if name != "on_miss":  # There the miss itself says why.
-            self._engine._last_miss = miss.Miss("refused", why)
-        self.warn_once(name, f"{self._engine.name} runs eagerly: {why}")
+            self._engine._last_miss = miss.Miss("refused", self._said[name] if name != "retired" else detail)
         if self._engine.config.on_unsupported == "error" and name != "execution":
-            raise errors.Unsupported(f"{self._engine.name}: {why}")
+            raise errors.Unsupported(f"{self._engine.name}: {advice.sentence(name, detail)}")
         return _native.call(self._engine.target, args, kwargs, True)
 
     def answer_from(self, name: str, detail: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         """The eager answer of a call that the call site cannot take, or whose native code failed."""
-        return self.answer(detail if name == "unsupported" else "execution", detail, args, kwargs)
+        if name != "unsupported":
+            return self.answer("execution", detail, args, kwargs)
+        # What a class of its own computes may be a collective under way, which ends where it is first used.
+        if self._engine.config.on_unsupported != "error" and detail != "subclass":
+            self._engine.site._leave_to_eager(detail)
+        return self.answer(detail, detail, args, kwargs)
 
     def answer_after_bug(self, doing: str, bug: Exception, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]"
                             ) -> typing.Any:
@@ -101,7 +111,7 @@ class Refusals:
             refused = recording.Refused("subclass", f"weights that torchao has quantised, {refused.name}: {refused.detail}")
         why = f"{refused.name}: {refused.detail}"
         self._engine._last_miss = miss.Miss("refused", why)
-        self.warn_once(refused.name, f"{self._engine.name} runs eagerly: {refused.name} ({refused.detail}){recording.advice(refused.name)}")
+        self.warn_once(refused.name, f"{self._engine.name} runs eagerly: {advice.sentence(refused.name, refused.detail)}")
         return why
 
     def stay_eager(self, signature: SignatureState, why: str) -> None:

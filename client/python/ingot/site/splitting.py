@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a structure that is no one graph comes apart: into pieces of its function, and modules that it calls."""
 
+import logging
 import sys
 import typing
 
@@ -12,6 +13,8 @@ from ingot.site.entry import SignatureState
 
 if typing.TYPE_CHECKING:
     from ingot.site.engine import Engine
+
+log = logging.getLogger("ingot")
 
 
 def split(engine: "Engine", signature: SignatureState, why: str, call: calls.Call) -> typing.Any:
@@ -50,6 +53,6 @@ def split(engine: "Engine", signature: SignatureState, why: str, call: calls.Cal
     if signature.parts:
         counters.add("parts", len(made))
         what = f"{len(made)} modules" + (" and pieces of itself" if in_pieces is not None else "")
-        engine._refusals.warn_once("parts", f"{engine.name} runs in parts, {what} with Python between them: {why}")
+        log.info("%s runs in parts, %s with Python between them: %s", engine.name, what, why)
     engine._learnt.tell_eager(signature, why, bool(signature.parts), reason)
     return result

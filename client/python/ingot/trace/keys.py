@@ -133,7 +133,7 @@ def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int
         kind += " that requires grad" if value.requires_grad else ""
         kind += " of inference" if value.is_inference() else ""
         if _native.has_own_attributes(value):
-            kind += " with attributes"
+            kind += f" with attributes {', '.join(map(repr, sorted(_native.own_attributes(value))))}"
         return f"{DTYPE_NAMES.get(value.dtype, str(value.dtype))}[{value.dim()}]@{value.device.type}{kind}"
     if (type(value) is list or kinds.is_a(value, tuple)) and depth < 32:
         inner = ", ".join(describe(v, seen, depth + 1) for v in kinds.elements(value))

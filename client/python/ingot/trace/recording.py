@@ -82,29 +82,6 @@ MAY_PASS = frozenset(["call", "fresh-answer", "interrupted", "side-effect", "res
                       "unexplained-object", "unexplained-module", "outside-iterator", "foreign-type", "foreign-attribute", "import", "traced", "exception", "uninitialized"])
 """Refusals that may be of a first call alone."""
 
-_ADVICE = {
-    "communication": "; use torch.distributed._functional_collectives",
-    "requires-grad": "; call it under torch.no_grad() or torch.inference_mode()",
-    "autocast": "; cast the model instead, e.g. model.to(torch.bfloat16)",
-    "dispatch-keys": "; leave the transform (vmap, grad, functionalize) or the guard of the dispatcher before the call",
-    "dispatch-mode": "; leave the torch dispatch mode before the call",
-    "function-mode": "; leave the torch function mode (torch.device, set_default_device, DisableTorchFunction) before the call",
-    "forward-mode": "; leave the level of forward-mode differentiation before the call",
-    "overridden-operator": "; torch.library has other kernels for operators of PyTorch, which native code would not run",
-    "device": "; only CPU tensors are served",
-    "call": "; move the call out of the function, or say ingot.mark_pure of it if it depends on its arguments alone",
-    "changed-argument": "; the function stores something in an argument that it reaches by itself as well: pass a copy",
-    "side-effect": "; return the value instead of storing it",
-    "volatile": "; keep it in a tensor, or outside of the function",
-    "subclass": "; where torchao has quantised weights, ingot.adopt_(model) makes plain ones of them",
-    "traced": "; without the debugger it is compiled",
-}
-
-
-def advice(name: str) -> str:
-    """What the user can do about a refusal, to follow its name; empty where there is nothing."""
-    return _ADVICE.get(name, "")
-
 
 class Recording:
     """Runs the function once as it is, under the recorder and the observer.
