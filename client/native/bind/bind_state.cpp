@@ -63,6 +63,24 @@ py::tuple FlattenCall(const py::tuple& args, const py::dict& kwargs, const py::t
   return py::make_tuple(tensors, out.names, objects, py::bytes(out.signature));
 }
 
+py::dict CallCountersNow() {
+  py::dict counters;
+  const RunCounts total = TotalCounts();
+  counters["native_steps"] = total.native_steps;
+  counters["aten_steps"] = total.aten_steps;
+  counters["native_calls"] = Counters().native_calls.load();
+  counters["guard_failures"] = Counters().guard_failures.load();
+  counters["value_guard_failures"] = Counters().value_guard_failures.load();
+  counters["skipped_watches"] = Counters().skipped_watches.load();
+  counters["skipped_value_guards"] = total.skipped_value_guards;
+  counters["verify_skipped"] = Counters().verify_skipped.load();
+  counters["refused_calls"] = Counters().refused_calls.load();
+  counters["dissenting_calls"] = Counters().dissenting_calls.load();
+  counters["pending_calls"] = Counters().pending_calls.load();
+  counters["failures"] = Counters().failures.load();
+  return counters;
+}
+
 }  // namespace
 
 void BindState(py::module_& m) {
@@ -121,23 +139,7 @@ void BindState(py::module_& m) {
         return all;
       },
       "(setter, name, value or None, why no answer depends on it) of each.");
-  m.def("call_counters", [] {
-    py::dict counters;
-    const RunCounts total = TotalCounts();
-    counters["native_steps"] = total.native_steps;
-    counters["aten_steps"] = total.aten_steps;
-    counters["native_calls"] = Counters().native_calls.load();
-    counters["guard_failures"] = Counters().guard_failures.load();
-    counters["value_guard_failures"] = Counters().value_guard_failures.load();
-    counters["skipped_watches"] = Counters().skipped_watches.load();
-    counters["skipped_value_guards"] = total.skipped_value_guards;
-    counters["verify_skipped"] = Counters().verify_skipped.load();
-    counters["refused_calls"] = Counters().refused_calls.load();
-    counters["dissenting_calls"] = Counters().dissenting_calls.load();
-    counters["pending_calls"] = Counters().pending_calls.load();
-    counters["failures"] = Counters().failures.load();
-    return counters;
-  });
+  m.def("call_counters", CallCountersNow);
 }
 
 }  // namespace ingot::client

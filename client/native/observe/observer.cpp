@@ -7,11 +7,11 @@
 #include "client/native/cpython/compiled.h"
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/origin.h"
+#include "client/native/cpython/user_line.h"
 #include "client/native/places/containers.h"
 #include "client/native/places/dataclass_fields.h"
 #include "client/native/places/field_content.h"
 #include "client/native/places/tensor_facts.h"
-#include "client/native/cpython/user_line.h"
 
 namespace ingot::client {
 namespace {

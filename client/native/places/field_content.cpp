@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "client/native/cpython/dict_next.h"
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/exact_text.h"
 #include "client/native/cpython/origin.h"
 #include "client/native/cpython/set_table.h"
-#include "client/native/cpython/dict_next.h"
 #include "client/native/effects/effect_table.h"
 #include "client/native/places/code_digest.h"
 #include "client/native/places/containers.h"

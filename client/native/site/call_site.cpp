@@ -18,6 +18,7 @@
 #include "client/native/site/bindings.h"
 #include "client/native/site/call_counters.h"
 #include "client/native/site/call_frame.h"
+#include "client/native/site/compiled_protocol.h"
 #include "client/native/site/rank_vote.h"
 #include "client/native/site/retries.h"
 #include "client/native/site/unserved_calls.h"
@@ -252,28 +253,6 @@ PyObject* GetAttribute(PyObject* object, PyObject* name) {
 }
 
 /// What is assigned is an attribute of what the user wrapped.
-int SetAttribute(PyObject* object, PyObject* name, PyObject* value) {
-  return PyObject_SetAttr(reinterpret_cast<CallSite*>(object)->base.target, name, value);
-}
-
-PyObject* Reduce(PyObject* object, PyObject* protocol) {
-  return CallFacade("reduced", "(OOO)", object, reinterpret_cast<CallSite*>(object)->base.target, protocol);
-}
-
-PyObject* Copy(PyObject* object, PyObject* /*unused*/) { return Py_NewRef(object); }
-
-PyObject* DeepCopy(PyObject* object, PyObject* memo) { return CallFacade("deep_copied", "(OO)", object, memo); }
-
-/// As a class attribute it binds like a function.
-PyObject* Bind(PyObject* self, PyObject* instance, PyObject* /*type*/) {
-  if (instance == nullptr || instance == Py_None) return Py_NewRef(self);
-  return PyMethod_New(self, instance);
-}
-
-PyObject* Repr(PyObject* object) {
-  return PyUnicode_FromFormat("ingot.compile(%R)", reinterpret_cast<CallSite*>(object)->base.target);
-}
-
 std::string TextOf(PyObject* bytes) { return {PyBytes_AS_STRING(bytes), static_cast<size_t>(PyBytes_GET_SIZE(bytes))}; }
 
 /// install(signature, parts): adds a variant in front; returns how many the signature has.
@@ -468,9 +447,9 @@ PyMethodDef kMethods[] = {
     {"_be_part", BePart, METH_NOARGS, "Serves only calls of programs that run in parts."},
     {"_hide_parts", HideParts, METH_NOARGS, "Serves a piece of a program: no part of it while it is not native."},
     {"_reset", Reset, METH_NOARGS, "Forgets every variant."},
-    {"__reduce_ex__", Reduce, METH_O, "Pickles as what was wrapped."},
-    {"__copy__", Copy, METH_NOARGS, "Itself, as functions do."},
-    {"__deepcopy__", DeepCopy, METH_O, "Itself, unless what was wrapped has a copy: then that, compiled."},
+    {"__reduce_ex__", ReduceCompiled, METH_O, "Pickles as what was wrapped."},
+    {"__copy__", CopyCompiled, METH_NOARGS, "Itself, as functions do."},
+    {"__deepcopy__", DeepCopyCompiled, METH_O, "Itself, unless what was wrapped has a copy: then that, compiled."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef kMembers[] = {{"_target", T_OBJECT, offsetof(CompiledObject, target), READONLY, "What was wrapped."},
@@ -495,15 +474,15 @@ int AddCallSiteType(PyObject* module) {
   kType.tp_base = CompiledType();
   kType.tp_basicsize = sizeof(CallSite);
   kType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR;
-  // The flag promises that f(obj, ...) equals obj.f(...), which Bind keeps.
+  // The flag promises that f(obj, ...) equals obj.f(...), which BindCompiled keeps.
   kType.tp_new = New;
   kType.tp_dealloc = Dealloc;
   kType.tp_traverse = Traverse;
   kType.tp_clear = Clear;
   kType.tp_getattro = GetAttribute;
-  kType.tp_setattro = SetAttribute;
-  kType.tp_descr_get = Bind;
-  kType.tp_repr = Repr;
+  kType.tp_setattro = SetTargetAttribute;
+  kType.tp_descr_get = BindCompiled;
+  kType.tp_repr = ReprOfCompiled;
   kType.tp_methods = kMethods;
   kType.tp_members = kMembers;
   kType.tp_doc = "A compiled function, method or callable object.";

@@ -10,7 +10,7 @@ from typing_extensions import ParamSpec
 
 from ingot.config import Config
 from ingot.site.engine import Engine
-from ingot.site.report import Report
+from ingot.reasons.report import Report
 
 _P = ParamSpec("_P")
 _R = typing.TypeVar("_R", covariant=True)

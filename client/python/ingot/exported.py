@@ -10,7 +10,7 @@ import typing
 import torch
 
 from ingot import _native, errors, profiling
-from ingot.site import advice
+from ingot.reasons import advice
 from ingot.site import binding
 from ingot.trace import paths, signatures, tree
 

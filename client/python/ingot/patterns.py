@@ -7,7 +7,7 @@ import typing
 import torch
 
 from ingot import _native, config, errors
-from ingot.site import advice
+from ingot.reasons import advice
 from ingot.trace import calls, paths, recording
 
 _Number = int | float

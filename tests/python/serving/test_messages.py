@@ -82,7 +82,7 @@ def test_how_a_function_is_called_is_said_once(case, ingot, tmp_path, caplog):
 
 
 def test_every_refusal_of_the_documentation_has_its_words_and_no_other():
-    from ingot.site import advice
+    from ingot.reasons import advice
 
     text = (ROOT / "docs/troubleshooting.md").read_text()
     tables = text.split("## Refusals by name")[1].split("### While native code runs")[0]

@@ -6,7 +6,7 @@ import typing
 import torch
 
 from ingot import _native, errors, gears
-from ingot.site import advice
+from ingot.reasons import advice
 from ingot.trace import groups, keys, recording
 
 if typing.TYPE_CHECKING:

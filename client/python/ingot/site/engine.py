@@ -14,10 +14,10 @@ import weakref
 import torch
 
 from ingot import _native, counters, errors, gears, profiling
-from ingot.site import learnt
 from ingot.breaks import parts
 from ingot.checks import comparisons, verification
-from ingot.site import ahead, binding, compiles, daemon, live, lookups, miss, padding, recordings, refusals, report, serving, splitting
+from ingot.reasons import learnt, miss, refusals, report
+from ingot.site import ahead, binding, compiles, daemon, live, lookups, padding, recordings, serving, splitting
 from ingot.trace import calls, collectives, groups, keys, paths, signatures
 from ingot import config as configuration
 from ingot.config import Config

@@ -9,7 +9,7 @@ import typing
 import weakref
 
 from ingot import gears
-from ingot.site import notes
+from ingot.reasons import notes
 from ingot.checks import kept
 from ingot.site import binding, rebinding
 from ingot.trace import calls, exporting, keys, paths, recording

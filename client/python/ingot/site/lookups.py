@@ -5,9 +5,10 @@ import time
 import typing
 
 from ingot import counters, errors
-from ingot.site import notes
+from ingot.reasons import notes
 from ingot.checks import verification
-from ingot.site import binding, miss
+from ingot.reasons import miss
+from ingot.site import binding
 from ingot.trace import calls, keys, paths
 from ingot.config import has_cluster
 from ingot.site.entry import Entry

@@ -7,7 +7,7 @@ import time
 import typing
 
 from ingot import counters, gears
-from ingot.site import notes
+from ingot.reasons import notes
 from ingot.site import moving
 from ingot.trace import calls, dependencies, exporting, interrupts, paths, recording
 from ingot.site.entry import Job, SignatureState

@@ -7,7 +7,8 @@ import typing
 import torch
 
 from ingot import counters, errors
-from ingot.site import binding, miss
+from ingot.reasons import miss
+from ingot.site import binding
 from ingot.trace import calls, paths
 from ingot.site.entry import SignatureState
 

@@ -7,7 +7,7 @@ import typing
 
 from ingot import counters
 from ingot.breaks import parts
-from ingot.site import miss
+from ingot.reasons import miss
 from ingot.trace import calls
 from ingot.site.entry import SignatureState
 

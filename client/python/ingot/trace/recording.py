@@ -10,7 +10,7 @@ import typing
 import torch
 
 from ingot import _native, counters, errors
-from ingot.site import notes
+from ingot.reasons import notes
 from ingot.trace import calls, collectives, custom_ops, dependencies, effects, groups, interrupts, kinds, memories, paths, tree
 from ingot.config import Config
 

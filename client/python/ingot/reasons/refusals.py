@@ -5,9 +5,9 @@ import logging
 import typing
 
 from ingot import _native, adopting, counters, errors
-from ingot.site import advice
-from ingot.site import notes
-from ingot.site import miss
+from ingot.reasons import advice
+from ingot.reasons import notes
+from ingot.reasons import miss
 from ingot.trace import interrupts, recording
 from ingot.site.entry import SignatureState
 

@@ -11,7 +11,7 @@ import time
 import typing
 
 from ingot import errors
-from ingot.site import notes
+from ingot.reasons import notes
 from ingot.site import background
 from ingot.trace import calls, keys
 from ingot.site.entry import SignatureState
