@@ -45,13 +45,11 @@ class Engine:
         self._lock = threading.RLock()
         self._compiles, self._refusals = compiles.Compiles(self), refusals.Refusals(self)
         self._lookups, self._recordings, self._serving = lookups.Lookups(self), recordings.Recordings(self), serving.Serving(self)
-        self._comparisons = comparisons.Comparisons(self)
-        self._is_part = False
+        self._comparisons, self._is_part = comparisons.Comparisons(self), False
         self._parts: "weakref.WeakSet[Engine]" = weakref.WeakSet()
         """Of the modules that it calls, where it is no one graph."""
-        self._last_miss = miss.NOT_CALLED
+        self._last_miss, self._learnt = miss.NOT_CALLED, learnt.Learnt(self)
         self._last_error: "str | None" = None
-        self._learnt = learnt.Learnt(self)
         self._flattener = calls.CallFlattener(self.site, keys.parameter_names(target), config.shapes_max, self._learnt.tell_arguments)
         self._ended = False
         self.profile: "profiling.Profile | None" = None
