@@ -6,16 +6,16 @@
 namespace ingot::client {
 namespace {
 
-PyObject* TargetOf(PyObject* object) { return reinterpret_cast<CompiledObject*>(object)->target; }
+PyObject* WrappedIn(PyObject* object) { return reinterpret_cast<CompiledObject*>(object)->target; }
 
 }  // namespace
 
 int SetTargetAttribute(PyObject* object, PyObject* name, PyObject* value) {
-  return PyObject_SetAttr(TargetOf(object), name, value);
+  return PyObject_SetAttr(WrappedIn(object), name, value);
 }
 
 PyObject* ReduceCompiled(PyObject* object, PyObject* protocol) {
-  return CallFacade("reduced", "(OOO)", object, TargetOf(object), protocol);
+  return CallFacade("reduced", "(OOO)", object, WrappedIn(object), protocol);
 }
 
 PyObject* CopyCompiled(PyObject* object, PyObject* /*unused*/) { return Py_NewRef(object); }
@@ -28,6 +28,6 @@ PyObject* BindCompiled(PyObject* self, PyObject* instance, PyObject* /*type*/) {
   return PyMethod_New(self, instance);
 }
 
-PyObject* ReprOfCompiled(PyObject* object) { return PyUnicode_FromFormat("ingot.compile(%R)", TargetOf(object)); }
+PyObject* ReprOfCompiled(PyObject* object) { return PyUnicode_FromFormat("ingot.compile(%R)", WrappedIn(object)); }
 
 }  // namespace ingot::client
