@@ -125,7 +125,7 @@ std::optional<Refusal> UnfaithfulResults(const c10::FunctionSchema& schema,
     else if (results[i].isTensorList())
       list = results[i].toTensorVector();
     else if (!results[i].isNone())
-      return Refusal{"written-and-number", "writes an argument and gives a number back"};
+      return Refusal{"call", "writes an argument and gives a number back"};
     for (const at::Tensor& tensor : list) {
       if (!tensor.defined() || !tensor.has_storage()) continue;
       if (gives_back && !is_written(tensor))

@@ -88,7 +88,7 @@ _library.define("scale_(Tensor(a!) self, float by) -> Tensor(a!)")
 _library.define("swap(Tensor(a!) x, Tensor(b!) y) -> (Tensor(a!), Tensor(b!))")
 _library.define("both(Tensor(a!) out, Tensor x) -> (Tensor(a!), Tensor)")
 _library.define("wrong(Tensor(a!) out, Tensor x) -> Tensor")
-_library.define("counted(Tensor(a!) out) -> int")
+_library.define("counted(Tensor(a!) out, Tensor x) -> (Tensor, int)")
 
 
 def _scale(x, by):
@@ -113,9 +113,9 @@ def _wrong(out, x):
     return out.view(-1)
 
 
-def _counted(out):
+def _counted(out, x):
     out.add_(1)
-    return out.shape[0]
+    return x + 1, out.shape[0]
 
 
 for _name, _function in (("scale_", _scale), ("swap", _swap), ("both", _both), ("wrong", _wrong), ("counted", _counted)):

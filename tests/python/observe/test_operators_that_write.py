@@ -40,7 +40,10 @@ def check(found, wanted):
         assert found[i] == wanted[i]
     assert len(found[2]) == len(wanted[2])
     for a, b in zip(found[2], wanted[2]):
-        assert a == pytest.approx(b, rel=1e-5) if not isinstance(a, tuple) else a[0] == b[0] and a[1] == pytest.approx(b[1], rel=1e-4, abs=1e-5)
+        if isinstance(a, tuple):
+            assert a[0] == b[0]
+            a, b = a[1], b[1]
+        assert a == b if isinstance(a, str) else a == pytest.approx(b, rel=1e-4, abs=1e-5)
 
 
 def check_all(ingot, step, function, make, sizes=SIZES):
@@ -58,14 +61,20 @@ def test_is_native_and_eager_s(ingot, name):
     assert stats["compiles"] <= stats["captures"] <= 3, stats
 
 
+def fakes():
+    """Dynamo asks for what operators that give something back give."""
+    writing.note.register_fake(torch.empty_like)
+    writing.maybe.register_fake(lambda x, scale: torch.empty_like(x))
+    writing.scaled.register_fake(lambda x, amax: (torch.empty_like(x), x.new_empty(x.shape[:-1])))
+
+
 @pytest.mark.parametrize("name", writing.PROGRAMS)
 def test_through_dynamo(ingot, name):
     from ingot.backend import ingot as backend
 
     torch._dynamo.reset()
     function, make = writing.PROGRAMS[name]
-    if name == "tells":  # Dynamo asks for what operators that give something back give.
-        writing.note.register_fake(torch.empty_like)
+    fakes()
     step = torch.compile(function, backend=functools.partial(backend, options={"wait": True}), dynamic=False)
     check_all(ingot, step, function, make, (4, 4, 4))
     assert ingot.stats()["native_calls"] >= 2, ingot.stats()
@@ -118,15 +127,15 @@ def test_of_an_exported_program(ingot):
     assert ingot.stats()["native_calls"] >= 2, step.why_miss()
 
 
-@pytest.mark.parametrize("name", ["argument", "base_of_a_written_view", "list_of_parts", "fresh", "reads_what_it_writes", "optional"])
+@pytest.mark.parametrize("name", ["argument", "base_of_a_written_view", "list_of_parts", "fresh", "optional"])
 def test_of_a_functionalized_graph(ingot, name):
-    """AOTAutograd has made ``auto_functionalized`` of it."""
+    """AOTAutograd has made ``auto_functionalized`` of it. (What an operator reads of memory that it writes is another answer there by itself.)"""
     from torch._dynamo.backends.common import aot_autograd
 
     from ingot.backend import ingot as backend
 
     torch._dynamo.reset()
-    writing.maybe.register_fake(lambda x, scale: torch.empty_like(x))
+    fakes()
     function, make = writing.PROGRAMS[name]
     seen = []
 
@@ -152,13 +161,13 @@ def test_an_archive_says_why_it_is_refused(tmp_path):
             return y
 
     torch.export.save(torch.export.export(Double(), (torch.ones(3),)), str(tmp_path / "double.pt2"))
-    done = subprocess.run([str(BIN / "ingot"), "compile", str(tmp_path / "double.pt2")], capture_output=True, text=True)
+    done = subprocess.run([str(BIN / "ingot"), "compile", str(tmp_path / "double.pt2"), "-o", str(tmp_path / "double.ingot")], capture_output=True, text=True)
     assert done.returncode != 0 and "writing" in done.stderr and "custom operators need Python" in done.stderr
 
 
 REFUSED = {
     "another tensor than its schema says": ("schema-alias", lambda x: torch.ops.writing_plain.wrong(x, x * 2) + 1),
-    "a number": ("written-and-number", lambda x: x * torch.ops.writing_plain.counted(x)),
+    "a number": ("which gives no tensor", lambda x: torch.ops.writing_plain.counted(x, x * 2)[0] + x),
 }
 
 
