@@ -179,6 +179,9 @@ void BindObservedRecord(py::class_<Observer>& type) {
              }
              return DependencyRecord(std::move(rows));
            })
+      .def_property_readonly(
+          "read_before_refusal", [](const Observer& o) { return DependencyRecord(o.read_before_refusal()); },
+          "What a refused run had read, but for what it had changed itself.")
       .def(
           "identity_fault",
           [](const Observer& o, const DependencyRecord& record) { return FindIdentityFault(o.log(), record); },

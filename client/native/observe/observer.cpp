@@ -181,6 +181,17 @@ void Observer::Escape(PyObject* tensor, std::string_view name, std::string_view 
   hooks_.escape({std::string(name), WithUserLine("Tensor." + std::string(method))});
 }
 
+void Observer::ReleaseLog() {
+  if (!log_.reads().empty()) {
+    log_.Settle();
+    read_before_refusal_ = DependencyRecord::Of(log_).rows();
+    for (const ObservedLog::Moved& one : log_.moved()) {
+      std::erase_if(read_before_refusal_, [&one](const DependencyRow& row) { return row.where == one.path; });
+    }
+  }
+  log_.Release();
+}
+
 int Observer::See(const Instruction& in) {
   aliased_ = PythonRef();
   result_use_ = ResultUse::kNo;
@@ -190,7 +201,7 @@ int Observer::See(const Instruction& in) {
   passed_on_.clear();
   if (!refused_ && !log_.problem().empty()) Refuse(log_.problem_kind(), log_.problem());
   // What the instruction lets go must go.
-  if (refused_) log_.Release();
+  if (refused_) ReleaseLog();
   return (aliased_ ? static_cast<int>(kAliased) : tag) | static_cast<int>(pending << kTagBits);
 }
 

@@ -14,6 +14,7 @@
 #include "client/native/cpython/instruction.h"
 #include "client/native/cpython/made_objects.h"
 #include "client/native/effects/effect_table.h"
+#include "client/native/log/dependency_record.h"
 #include "client/native/log/observed_log.h"
 #include "client/native/observe/awaited.h"
 #include "client/native/symbolic/size_floats.h"
@@ -51,6 +52,9 @@ class Observer final : private InstructionListener {
   /// The first refusal wins, and ends the observation: the rest of the call finds no trace of it.
   void Refuse(std::string name, std::string detail);
   const std::optional<Refused>& refused() const { return refused_; }
+  /// What the run had read when it was refused, but for what it had changed: objects are let go at once, so that they
+  /// end as in a run that nobody sees.
+  const std::vector<DependencyRow>& read_before_refusal() const { return read_before_refusal_; }
   /// What the recorder of the same run is told.
   struct Hooks {
     /// Once, when the observation ends.
@@ -99,11 +103,11 @@ class Observer final : private InstructionListener {
   enum Tag : int {
     kNone,
     kImported,
-    kMade,       ///< a function or a class
+    kMade,  ///< a function or a class
     kMadeClass,  ///< by a class statement
-    kSetting,    ///< must be a plain value
-    kAnswered,   ///< by a cached function, with something that cannot change
-    kAliased,    ///< the `data` of a tensor
+    kSetting,  ///< must be a plain value
+    kAnswered,  ///< by a cached function, with something that cannot change
+    kAliased,  ///< the `data` of a tensor
     kOperatorAnswer  ///< of an operator that was called by its own name
   };
   struct Arguments {
@@ -130,6 +134,7 @@ class Observer final : private InstructionListener {
   // observer.cpp
   template <typename Step>
   void Guard(Step step);
+  void ReleaseLog();
   int See(const Instruction& instruction);
   bool IsMade(PyObject* value);
   void SeeResult(int tag, PyObject* result);
@@ -425,25 +430,25 @@ class Observer final : private InstructionListener {
   boost::unordered_flat_map<PyObject*, PythonRef> stood_for_;
   SizeFloats floats_{sizes_};
   bool follows_sizes_ = false;
-  bool is_followed_ = false;           ///< the attribute that is loaded is awaited
-  bool is_list_followed_ = false;      ///< the elements that `tolist` is about to give are
+  bool is_followed_ = false;  ///< the attribute that is loaded is awaited
+  bool is_list_followed_ = false;  ///< the elements that `tolist` is about to give are
   const IntLog* int_log_ = nullptr;
   std::vector<PendingResult> pending_results_;
-  size_t open_store_ = 0;              ///< number of a store that leaves no result
-  std::vector<PyObject*> passed_on_;   ///< numbers that the instruction hands on unseen
+  size_t open_store_ = 0;  ///< number of a store that leaves no result
+  std::vector<PyObject*> passed_on_;  ///< numbers that the instruction hands on unseen
   int call_depth_ = 0;
   std::vector<Number> merged_sets_;  ///< sets from before of which the run may have made others
   PyObject* consumer_ = nullptr;  ///< the native code that is handed what is looked at
-  bool has_keywords_ = false;     ///< it is handed keywords
-  ResultUse result_use_ = ResultUse::kNo;   ///< what it makes of what Python code gives it
-  std::string asked_;             ///< the operator that was called by its own name
-  bool awaits_length_ = false;    ///< its result is what `__len__` gives
+  bool has_keywords_ = false;  ///< it is handed keywords
+  ResultUse result_use_ = ResultUse::kNo;  ///< what it makes of what Python code gives it
+  std::string asked_;  ///< the operator that was called by its own name
+  bool awaits_length_ = false;  ///< its result is what `__len__` gives
   std::optional<SizeTerms::Term> given_length_;
-  bool is_text_ = false;          ///< what is looked at is put into words
-  bool may_find_ = false;        ///< is handed to native code that looks for elements, as `count` does
-  bool is_compared_ = false;     ///< what is looked at is held against something else
+  bool is_text_ = false;  ///< what is looked at is put into words
+  bool may_find_ = false;  ///< is handed to native code that looks for elements, as `count` does
+  bool is_compared_ = false;  ///< what is looked at is held against something else
   bool is_looked_for_ = false;  ///< in what is looked at, one value is: LookFor() tells what it meets
-  bool is_unordered_ = false;     ///< what is looked at shows nobody the order of a set
+  bool is_unordered_ = false;  ///< what is looked at shows nobody the order of a set
   PyObject* frame_globals_ = nullptr;  ///< of the instruction that runs
   PyFunctionObject* frame_function_ = nullptr;
   PyObject* frame_builtins_ = nullptr;
@@ -455,6 +460,7 @@ class Observer final : private InstructionListener {
   uint64_t instructions_max_ = 0;
   int classes_in_making_ = 0;  ///< class statements that have begun
   std::optional<Refused> refused_;
+  std::vector<DependencyRow> read_before_refusal_;
   /// What collections of garbage start is no part of the call in which they come: none come meanwhile.
   bool pauses_collections_ = false;
   Hooks hooks_;

@@ -57,6 +57,8 @@ ADVICE = {
     "bound-anew": Advice("what the function reads is another object in every call", "keep the object and change what lies in it"),
     "shapes": Advice("there are more argument structures than shapes_max", "pass numbers that vary as tensors, or raise ingot.Config.shapes_max"),
     # Operators
+    "schema-alias": Advice("an operator writes an argument and gives memory back that its schema says to be other",
+                           "say in the schema what it gives back, Tensor(a!) -> Tensor(a!), or give a copy"),
     "communication": Advice("a collective cannot be replayed", "use torch.distributed._functional_collectives, and groups made before the call"),
     "custom-op-decides": Advice("a value decides what Python does behind a custom operator", "read the value before the operator"),
     "generator": Advice("an operator is given a torch.Generator", "use the default generator"),
@@ -149,7 +151,7 @@ def sentence(name: str, detail: str) -> str:
 
 def _calling_line() -> str:
     """`serve.py:20`: where the program called what it says is compiled."""
-    ours, torchs, standard = (file.rsplit("/", 1)[0] + "/" for file in (__file__, torch.__file__, os.__file__))
+    ours, torchs, standard = (file.rsplit("/", 1)[0] + "/" for file in (os.path.dirname(__file__), torch.__file__, os.__file__))
     frame = sys._getframe()
     while frame is not None:
         file = frame.f_code.co_filename
