@@ -136,4 +136,4 @@ def test_what_is_eager_for_good_runs_no_python_of_ours_and_asks_nobody(text, sta
         after = ingot.stats()
         asked.append(session_store.json("stats")["requests"])
     assert {name: after[name] - before.get(name, 0) for name in after if isinstance(after[name], int) and after[name] != before.get(name, 0)} == {"fallbacks": 50}
-    assert asked[2] - asked[1] == asked[1] - asked[0]
+    assert asked[2] - asked[1] <= asked[1] - asked[0]
