@@ -102,7 +102,7 @@ Result<ProfileSections> ParseProfiles(std::string_view text) {
     // Settings of one service stand indented under its name.
     if (line[0] == ' ' || line[0] == '\t') continue;
     const auto equals = trimmed.find('=');
-    if (equals == std::string_view::npos || equals == 0 || section == nullptr) {
+    if (equals == std::string_view::npos || section == nullptr) {
       return Error(Code::kInvalid, fmt::format("line {}: neither [section] nor name = value", number));
     }
     (*section)[std::string(WithoutSpaces(trimmed.substr(0, equals)))] = WithoutSpaces(trimmed.substr(equals + 1));

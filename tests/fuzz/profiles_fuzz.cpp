@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string text;
   for (const auto& [name, values] : *sections) {
     text += "[" + name + "]\n";
-    for (const auto& [key, value] : values) text += key + " = " + value + "\n";
+    for (const auto& [key, value] : values) text += key + "=" + value + "\n";
   }
   const auto again = cache::ParseProfiles(text);
   fuzz::Ensure(again && *again == *sections, "what parses prints and parses again:\n" + text);
