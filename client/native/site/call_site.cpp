@@ -14,6 +14,7 @@
 
 #include "client/native/cpython/compiled.h"
 #include "client/native/cpython/drop_error.h"
+#include "client/native/cpython/without_gil.h"
 #include "client/native/site/arguments.h"
 #include "client/native/site/bindings.h"
 #include "client/native/site/call_counters.h"

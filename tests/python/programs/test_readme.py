@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import BIN, BUILD, ROOT
+from conftest import BIN, BUILD, ROOT, Store
 
 README = (ROOT / "README.md").read_text() + (ROOT / "docs" / "use.md").read_text()
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
@@ -110,14 +110,22 @@ def test_no_line_is_left_out_and_no_row_is_of_a_line_that_is_gone():
 
 
 @pytest.fixture(scope="module")
-def reader(session_store, tmp_path_factory):
+def own_store(tmp_path_factory):
+    """What others leave in a store shows in what is said of it."""
+    found = Store(tmp_path_factory.mktemp("reader_store") / "store")
+    yield found
+    found.cli("daemon", "stop", check=False)
+
+
+@pytest.fixture(scope="module")
+def reader(own_store, tmp_path_factory):
     """A folder in which everything written in Python has been run, and what came of each."""
     folder = tmp_path_factory.mktemp("reader")
     code = BEFORE + block("python") + AFTER + MAKES + "\nfound = {}\n"
     for line in PYTHON:
         code += f"try:\n    {PYTHON[line]}\n    found[{line!r}] = None\nexcept Exception:\n    found[{line!r}] = traceback.format_exc()\n"
     code += "print(json.dumps(found))"
-    found = session_store.python(code, folder)
+    found = own_store.python(code, folder)
     (folder / "made").mkdir()
     shutil.copy(folder / "model.ingot", folder / "made")  # Commands below write others of that name.
     return folder, found
@@ -148,16 +156,16 @@ def program(name: str, line: str) -> "list[str]":
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_command(line, reader, session_store, tmp_path):
+def test_command(line, reader, own_store, tmp_path):
     folder = ROOT if re.match(r"tools|cmake|pip", line) else reader[0]
     words = shlex.split(f"{line} {COMMANDS[line]}")
-    env = dict(session_store.env)
+    env = dict(own_store.env)
     if "model.onnx" in words:
         sys.path.append(str(ROOT / "tests" / "python" / "onnx"))
         from test_onnx import mlp
 
         mlp()[0].save(reader[0] / "model.onnx")
-    entry = next(found for found in session_store.json("list")["entries"] if found["function"].endswith("Net.forward"))
+    entry = next(found for found in own_store.json("list")["entries"] if found["function"].endswith("Net.forward"))
     given = {"KEY": entry["key"], "FUNCTION": entry["function"], "DIR": str(tmp_path / "prefix"), "BUNDLE": str(reader[0] / "entries.bundle"), "build/release": str(BUILD)}
     words = [*program(words[0], line), *(given.get(word, word) for word in words[1:])]
     if line == "ingotd --serve":  # It would take the next word for an address.

@@ -249,7 +249,7 @@ def test_the_first_two_gears_are_compiled_together(ingot):
 
 
 def test_a_template_of_others_that_serves_one_of_two_gears_leaves_the_other_to_itself(ingot):
-    from ingot.site import engine
+    from ingot.site import live
 
     weight, sizes = torch.randn(300, 300), [2, 4, 8, 16]
 
@@ -263,7 +263,7 @@ def test_a_template_of_others_that_serves_one_of_two_gears_leaves_the_other_to_i
 
     step, other = ingot.compile(fn), ingot.compile(fn, wait=True)
     with torch.no_grad():
-        with next(e for e in engine._live if e.site is step)._compiles.holding() as held:
+        with next(e for e in live.engines if e.site is step)._compiles.holding() as held:
             call(step, 8)
             call(step, 16)
             assert len(held) == 2
@@ -691,7 +691,7 @@ def test_a_capture_that_cannot_be_made_says_why(ingot, tmp_path):
     import time
 
     step = ingot.compile(lambda x: x + time.time())
-    with pytest.raises(ingot.Unsupported, match="call .time.time"):
+    with pytest.raises(ingot.Unsupported, match="time.time"):
         step.save_capture(tmp_path / "no.ingotcap", torch.ones(2))
     assert not (tmp_path / "no.ingotcap").exists()
 

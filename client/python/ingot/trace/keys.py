@@ -258,9 +258,23 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
     return EntryKey(components, registered)
 
 
+def _closure_items(function: typing.Any) -> "list[Item]":
+    """What a function made by another has around it: two of one factory may do different things with the same arguments."""
+    plain = paths.plain_function(function)
+    items = []
+    for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or ()) if plain is not None else ():
+        try:
+            inner = paths.plain_function(cell.cell_contents)
+        except ValueError:  # Nothing yet.
+            inner = None
+        if inner is not None:
+            items.append((f"closure {name}", _native.digest_code(inner.__code__), ""))
+    return items
+
+
 def learnt_key(function: typing.Any, config: Config) -> "list[Component]":
     """The key of what is known of a callable's arguments before any of them has been seen."""
-    return [("learnt_of", _function_items(function)), ("module_state", _state(function, ())),
+    return [("learnt_of", [*_function_items(function), *_closure_items(function)]), ("module_state", _state(function, ())),
             ("config", [_item("dynamic", str(config.dynamic is not False)), _item("capture", config.capture)]),
             ("environment", list(_fixed_environment()))]
 
