@@ -63,22 +63,18 @@ def tracked() -> "list[str]":
     return [f for f in out.stdout.splitlines() if (ROOT / f).is_file()]
 
 
-def includes(text: str) -> "list[tuple[int, str]]":
-    return [(n, m[1]) for n, line in enumerate(text.splitlines(), 1) if (m := re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line))]
-
-
 def check_directions(file: str, text: str) -> "list[str]":
     folder = file.split("/")[0]
     if folder not in ALLOWED:
         return []
     allowed = ALLOWED[folder] | {folder} | (TEST_EXTRA if re.search(r"_(test|contract)\.|/test_", file) else set())
-    return [f"{file}:{n}: {folder} may not include {target}" for n, target in includes(text)
+    return [f"{file}:{n}: {folder} may not include {target}" for n, target in rooms.includes(text)
             if (top := target.split("/")[0]) in ALLOWED and "/" in target and top not in allowed]
 
 
 def check_fences(file: str, text: str) -> "list[str]":
     found = []
-    for n, target in includes(text):
+    for n, target in rooms.includes(text):
         for library, (pattern, places) in FENCES.items():
             if re.match(pattern, target) and not file.startswith(places) and not file.startswith("tests/"):
                 found.append(f"{file}:{n}: {library} is fenced in {', '.join(places)}")
@@ -173,7 +169,7 @@ def check_dead(files: "list[str]", texts: "dict[str, str]") -> "list[str]":
     """Sources that no CMakeLists.txt names, headers that nothing includes."""
     cmake = "\n".join(texts[f] for f in files if f.endswith(("CMakeLists.txt", ".cmake")))
     built = {re.sub(r"^(\$\{\w+\}/|(\.\./)+)", "", word) for word in re.split(r"[\s()]+", cmake)}
-    included = {target for f in files if f.endswith((".h", ".cpp")) for _, target in includes(texts[f])}
+    included = {target for f in files if f.endswith((".h", ".cpp")) for _, target in rooms.includes(texts[f])}
     found = []
     for file in files:
         path = pathlib.Path(file)
@@ -256,9 +252,9 @@ def check_format(files: "list[str]") -> "list[str]":
 def main() -> int:
     files = tracked()
     texts = {f: (ROOT / f).read_text(errors="replace") for f in files if pathlib.Path(f).suffix in (*LINE_MAX, ".txt", ".cmake", ".def")}
-    found = check_dead(files, texts) + rooms.check_rooms(files) + check_types(texts) + check_refusals(texts) + check_python() + check_format(files)
+    found = check_dead(files, texts) + rooms.check_rooms(files) + rooms.check_inside(texts) + check_types(texts) + check_refusals(texts) + check_python() + check_format(files)
     for file, text in texts.items():
-        for check in (check_directions, rooms.check_inside, rooms.check_sizes, check_fences, check_lines, check_marks, check_errors, check_digests, check_waits,
+        for check in (check_directions, rooms.check_sizes, check_fences, check_lines, check_marks, check_errors, check_digests, check_waits,
                       check_descriptors, check_tables, check_license):
             found += check(file, text)
     print("\n".join(sorted(found)) or f"tidy: {len(texts)} files, nothing to say")
