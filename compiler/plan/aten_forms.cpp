@@ -32,7 +32,13 @@ bool HasDynamicShape(std::string_view op) {
 }
 
 bool IsUnwritten(std::string_view op) {
-  return op == "aten.empty.memory_format" || op == "aten.empty_like" || op == "aten.new_empty";
+  static const OpTable<bool> unwritten = [] {
+    OpTable<bool> table;
+#define UNWRITTEN , true
+#include "compiler/ops/ops.def"
+    return table;
+  }();
+  return unwritten.contains(op);
 }
 
 }  // namespace ingot::compiler

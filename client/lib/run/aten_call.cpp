@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "client/lib/run/alias_marks.h"
 #include "client/lib/run/guard_table.h"
 #include "client/lib/run/top_k.h"
 #include "proto/group_slot.h"
@@ -42,11 +43,6 @@ bool WritesOnly(const c10::FunctionSchema& schema, size_t argument) {
     if ((alias != nullptr && alias->isWrite()) != (i == argument)) return false;
   }
   return true;
-}
-
-/// Marks of a list stand with what it holds.
-bool MarksWrite(const c10::AliasInfo& alias) {
-  return alias.isWrite() || std::ranges::any_of(alias.containedTypes(), MarksWrite);
 }
 
 const c10::Type& Element(const c10::Type& type) {
@@ -235,8 +231,7 @@ bool AtenCall::may_draw() const {
 
 bool AtenCall::GivesBack(size_t i) const {
   const auto& returns = op_.schema().returns();
-  if (!HasMemories() || i >= returns.size()) return false;
-  return returns[i].alias_info() != nullptr && MarksWrite(*returns[i].alias_info());
+  return HasMemories() && i < returns.size() && IsWritten(returns[i].alias_info());
 }
 
 Status AtenCall::BindGroup(const ProcessGroups& groups) {

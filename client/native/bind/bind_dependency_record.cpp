@@ -23,7 +23,7 @@ py::tuple RowTuple(const DependencyRow& row) {
   return py::make_tuple(row.kind, row.where, row.digest.ToHex(), row.text);
 }
 
-/// check_record(record, roots, watch=None, standing=None) -> None, or (row, text of what is here or None).
+/// check_record(record, roots, state_guards=None, validated=None) -> None, or (row, text of what is here or None).
 py::object Check(const DependencyRecord& record, const py::dict& roots, StateGuards* state_guards,
                  ValidatedRecord* validated) {
   PathReader reader(NamedRoots(roots));

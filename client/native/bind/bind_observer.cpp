@@ -11,6 +11,7 @@
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/instruction.h"
 #include "client/native/cpython/origin.h"
+#include "client/native/cpython/user_line.h"
 #include "client/native/effects/effect_table.h"
 #include "client/native/log/dependency_record.h"
 #include "client/native/log/identity_check.h"
@@ -190,6 +191,8 @@ void BindObservedRecord(py::class_<Observer>& type) {
 
 void BindNativeTables(py::module_& m) {
   m.def("mark_pure", [](py::handle callable) { EffectTable::Shared().MarkPure(callable.ptr()); });
+  m.def("user_line", &UserLine,
+        "`serve.py:20`: where the program called what runs now; empty where no frame is a user's.");
   m.def("effect_of_name", [](const std::string& name) { return static_cast<int>(EffectOfName(name)); });
   m.def(
       "instr_kind_of", [](int opcode) { return static_cast<int>(InstrKindOf(opcode)); },

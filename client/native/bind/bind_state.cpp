@@ -93,10 +93,12 @@ void BindState(py::module_& m) {
       "own_attributes",
       [](py::handle tensor) {
         py::list names;
-        for (PyObject* name : OwnAttributes(tensor.ptr())) names.append(py::reinterpret_borrow<py::object>(name));
+        ForEachOwnName(tensor.ptr(), [&names](PyObject* name) {
+          if (PyUnicode_CheckExact(name)) names.append(py::reinterpret_borrow<py::object>(name));
+        });
         return names;
       },
-      "The names of those.");
+      "The names of those that are text.");
   m.def(
       "has_plain_keys", [](const py::dict& dict) { return HasPlainKeys(dict.ptr()); },
       "Whether a dict is a part of the structure of a call: text says which keys it has.");

@@ -26,7 +26,9 @@ bool IsUsers(std::string_view file) {
   return !is_made && !is_standard && !IsIn("torch", file) && !IsIn("numpy", file) && !IsIn("ingot", file);
 }
 
-std::string LineUnderGil() {
+}  // namespace
+
+std::string UserLine() {
   PythonRef frame = PythonRef::Borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
   while (frame) {
     auto* const at = reinterpret_cast<PyFrameObject*>(frame.get());
@@ -40,13 +42,11 @@ std::string LineUnderGil() {
   return {};
 }
 
-}  // namespace
-
 std::string WithUserLine(std::string what) {
   static const std::regex with_line(R"(.*\(\S+:\d+\))");
   if (std::regex_match(what, with_line)) return what;
   const PyGILState_STATE state = PyGILState_Ensure();
-  if (const std::string line = LineUnderGil(); !line.empty()) what += " (" + line + ")";
+  if (const std::string line = UserLine(); !line.empty()) what += " (" + line + ")";
   PyGILState_Release(state);
   return what;
 }

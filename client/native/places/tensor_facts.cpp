@@ -136,17 +136,6 @@ bool HasOwnAttributes(PyObject* object) {
   return false;
 }
 
-std::vector<PyObject*> OwnAttributes(PyObject* object) {
-  PyObject* const* place = _PyObject_GetDictPtr(object);
-  std::vector<PyObject*> names;
-  Py_ssize_t at = 0;
-  PyObject *key, *value;
-  while (place != nullptr && *place != nullptr && PyDict_Next(*place, &at, &key, &value)) {
-    if (PyUnicode_CheckExact(key) && !IsMark(key)) names.push_back(key);
-  }
-  return names;
-}
-
 bool HasTextNames(PyObject* object) {
   PyObject* const* place = _PyObject_GetDictPtr(object);
   Py_ssize_t at = 0;

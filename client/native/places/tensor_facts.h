@@ -21,12 +21,21 @@ std::array<PyTypeObject*, 2> TensorTypes();
 /// Whether a program has given an object attributes of its own: marks of sizes that change are none, nor are the fields
 /// of a dataclass.
 bool HasOwnAttributes(PyObject* object);
-/// Their names, borrowed, in the order of the object's dict; those that are no plain text are left out.
-std::vector<PyObject*> OwnAttributes(PyObject* object);
 /// Whether the names of all that lies in an object's dict are plain text.
 bool HasTextNames(PyObject* object);
 /// By its name an attribute in which PyTorch or Ingot notes what somebody said of a tensor's sizes.
 bool IsMark(PyObject* name);
+/// Calls `visit` with the name of each attribute that a program has given an object, borrowed, in the order of its
+/// dict.
+template <typename Visit>
+void ForEachOwnName(PyObject* object, Visit visit) {
+  PyObject* const* place = _PyObject_GetDictPtr(object);
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  while (place != nullptr && *place != nullptr && PyDict_Next(*place, &at, &key, &value)) {
+    if (!IsMark(key)) visit(key);
+  }
+}
 bool RequiresGrad(PyObject* tensor);
 /// Of all that is known of a tensor besides its elements: one table says what that is, how a program asks for it, and
 /// how it is told from others (tensor_facts.cpp).

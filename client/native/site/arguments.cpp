@@ -180,10 +180,12 @@ class Flattener {
     if (tensor.requires_grad()) Tag('g');
     if (tensor.is_inference()) Tag('I');
     Tag(Py_TYPE(value) == TensorTypes()[1] ? 'P' : 'X');
-    if (HasOwnAttributes(value)) {
-      for (PyObject* own : OwnAttributes(value)) Text(own);
-      Tag('.');
-    }
+    bool has_own = false;
+    ForEachOwnName(value, [&](PyObject* own) {
+      if (PyUnicode_CheckExact(own)) Text(own);
+      has_own = true;
+    });
+    if (has_own) Tag('.');
     Raw(static_cast<uint8_t>(tensor.scalar_type()));
     Raw(static_cast<uint8_t>(tensor.dim()));
     out_.tensors.push_back(&tensor);

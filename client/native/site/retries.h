@@ -5,8 +5,8 @@
 
 namespace ingot::client {
 
-/// Of a shape that is recorded no more: its variants are tried at every call until they have served none for long, and
-/// rarely from then on, since each may have much to look at.
+/// Of a signature that is recorded no more: its variants are tried at every call until they have served none for long,
+/// and rarely from then on, since each may have much to look at.
 struct Retries {
   static constexpr uint32_t kEvery = 64;
   uint32_t unserved = 0;  ///< calls in a row

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/trace/call_checks.h"
+#include "client/lib/run/alias_marks.h"
 
 #include <ATen/Context.h>
 
@@ -12,11 +13,6 @@ namespace {
 
 const void* MemoryOf(const at::Tensor& tensor) {
   return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
-}
-
-/// Marks of a list stand with what it holds.
-bool MarksWrite(const c10::AliasInfo& alias) {
-  return alias.isWrite() || std::ranges::any_of(alias.containedTypes(), MarksWrite);
 }
 
 std::string_view BaseName(const OperatorFacts& facts) {
@@ -117,8 +113,7 @@ std::optional<Refusal> UnfaithfulResults(const c10::FunctionSchema& schema,
     });
   };
   for (size_t i = 0; i < results.size(); ++i) {
-    const c10::AliasInfo* alias = i < schema.returns().size() ? schema.returns()[i].alias_info() : nullptr;
-    const bool gives_back = alias != nullptr && MarksWrite(*alias);
+    const bool gives_back = i < schema.returns().size() && IsWritten(schema.returns()[i].alias_info());
     std::vector<at::Tensor> list;
     if (results[i].isTensor())
       list.push_back(results[i].toTensor());

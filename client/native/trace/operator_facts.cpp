@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "client/lib/run/alias_marks.h"
 #include "proto/operator_space.h"
 
 namespace ingot::client {
@@ -24,15 +25,6 @@ ArgRole RoleOf(const c10::Argument& argument) {
     case TypeKind::MemoryFormatType: return ArgRole::kMemoryFormat;
     default: return ArgRole::kPlain;
   }
-}
-
-bool IsWritten(const c10::AliasInfo* alias) {
-  if (alias == nullptr) return false;
-  if (alias->isWrite()) return true;
-  for (const c10::AliasInfo& inner : alias->containedTypes()) {
-    if (IsWritten(&inner)) return true;
-  }
-  return false;
 }
 
 bool IsAliasOnly(const c10::AliasInfo* alias) {

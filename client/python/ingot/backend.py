@@ -23,7 +23,6 @@ def ingot(module: "torch.fx.GraphModule", example_inputs: "list[torch.Tensor]", 
     config = resolve(said, dynamic=dynamic)
     if compatibility.misfit() is not None:
         return module.forward
-    from ingot.trace import compiled_piece
-    from ingot.trace import dynamo_piece
+    from ingot.trace import compiled_piece, dynamo_piece
 
     return compiled_piece.CompiledPiece(dynamo_piece.take(module), config)

@@ -4,12 +4,10 @@
 A warning says in one line what was met, in which line of the program, and what to write instead.
 """
 
-import os
 import re
-import sys
 import typing
 
-import torch
+from ingot import _native
 
 
 class Advice(typing.NamedTuple):
@@ -145,18 +143,5 @@ def sentence(name: str, detail: str) -> str:
     for made, called in _SPELLED:
         met = re.sub(made, called, met)
     met = " ".join(met.split())
-    line = "" if _LINE.search(met) else _calling_line()
+    line = "" if _LINE.search(met) else _native.user_line()
     return f"{met}{f' ({line})' if line else ''}; {instead(name)} [{name}]"
-
-
-def _calling_line() -> str:
-    """`serve.py:20`: where the program called what it says is compiled."""
-    ours, torchs, standard = (file.rsplit("/", 1)[0] + "/" for file in (os.path.dirname(__file__), torch.__file__, os.__file__))
-    frame = sys._getframe()
-    while frame is not None:
-        file = frame.f_code.co_filename
-        is_standard = file.startswith((standard, "<frozen")) and "-packages/" not in file  # As client/native/cpython/user_line.cpp has it.
-        if not is_standard and not file.startswith((ours, torchs)):
-            return f"{file.rsplit('/', 1)[-1]}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return ""

@@ -5,9 +5,7 @@ import logging
 import typing
 
 from ingot import _native, adopting, counters, errors
-from ingot.reasons import advice
-from ingot.reasons import notes
-from ingot.reasons import miss
+from ingot.reasons import advice, miss, notes
 from ingot.trace import interrupts, recording
 from ingot.site.entry import SignatureState
 

@@ -10,9 +10,8 @@ import typing
 import weakref
 
 from ingot import _native, counters, errors, gears
-from ingot.reasons import notes
+from ingot.reasons import miss, notes
 from ingot.checks import verification
-from ingot.reasons import miss
 from ingot.site import background, binding, patience
 from ingot.trace import exporting, paths, recording
 from ingot.site.entry import Job

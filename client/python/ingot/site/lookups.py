@@ -5,9 +5,8 @@ import time
 import typing
 
 from ingot import counters, errors
-from ingot.reasons import notes
+from ingot.reasons import miss, notes
 from ingot.checks import verification
-from ingot.reasons import miss
 from ingot.site import binding
 from ingot.trace import calls, keys, paths
 from ingot.config import has_cluster
