@@ -2,6 +2,7 @@
 """What a user reads where something runs eagerly: once, one line that says what was met, in which line, and what to write instead; and that
 what is eager for good costs its calls no Python of ours and no request."""
 
+import functools
 import logging
 import pathlib
 import random
@@ -45,12 +46,17 @@ CALLS = {
 }
 
 
-def function_of(text: str, path: pathlib.Path):
-    """`f` of a module `case`."""
+@pytest.fixture
+def function_of(monkeypatch):
+    """`f` of a module `case`, which the process knows for one test."""
+    return functools.partial(_function_of, monkeypatch)
+
+
+def _function_of(monkeypatch, text: str, path: pathlib.Path):
     path.write_text(text + "\n")
     module = types.ModuleType("case")
     vars(module).update(torch=torch, time=time, random=random, __file__=str(path))
-    sys.modules["case"] = module
+    monkeypatch.setitem(sys.modules, "case", module)
     exec(compile(text, str(path), "exec"), vars(module))
     return module.f
 
@@ -63,7 +69,7 @@ def serve(statement: str, step, times: int) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_a_function_does_is_said_once(case, ingot, tmp_path, caplog):
+def test_what_a_function_does_is_said_once(case, ingot, function_of, tmp_path, caplog):
     text, said = CASES[case]
     step = ingot.compile(function_of(text, tmp_path / "case.py"), wait=True)
     with caplog.at_level(logging.WARNING, "ingot"), torch.no_grad():
@@ -72,7 +78,7 @@ def test_what_a_function_does_is_said_once(case, ingot, tmp_path, caplog):
 
 
 @pytest.mark.parametrize("case", CALLS)
-def test_how_a_function_is_called_is_said_once(case, ingot, tmp_path, caplog):
+def test_how_a_function_is_called_is_said_once(case, ingot, function_of, tmp_path, caplog):
     statement, said = CALLS[case]
     step = ingot.compile(function_of("def f(x):\n    return x", tmp_path / "case.py"), wait=True)
     with caplog.at_level(logging.WARNING, "ingot"):
@@ -124,7 +130,7 @@ PLAIN = "def f(x, *rest):\n    return x"
     (PLAIN, CALLS["sparse"][0], {}, 4),
     (PLAIN, "step(x, 'never compiled')", {"on_miss": "eager"}, 40),
 ], ids=["an address", "a generator", "a list that grows", "gradients", "autocast", "sparse", "on_miss"])
-def test_what_is_eager_for_good_runs_no_python_of_ours_and_asks_nobody(text, statement, options, first, ingot, store, tmp_path):
+def test_what_is_eager_for_good_runs_no_python_of_ours_and_asks_nobody(text, statement, options, first, ingot, function_of, store, tmp_path):
     store.cli("daemon", "start")
     # A daemon that nobody else asks: what other functions of this process have under way is none of its.
     step = ingot.compile(function_of(text, tmp_path / "case.py"), cache_dir=str(store.path), **options)
