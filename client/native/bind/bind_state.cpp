@@ -75,6 +75,7 @@ py::dict CallCountersNow() {
   counters["skipped_value_guards"] = total.skipped_value_guards;
   counters["verify_skipped"] = Counters().verify_skipped.load();
   counters["refused_calls"] = Counters().refused_calls.load();
+  counters["plain_calls"] = Counters().plain_calls.load();
   counters["dissenting_calls"] = Counters().dissenting_calls.load();
   counters["pending_calls"] = Counters().pending_calls.load();
   counters["failures"] = Counters().failures.load();

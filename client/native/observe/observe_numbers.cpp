@@ -153,8 +153,9 @@ size_t Observer::FollowNumberBinary(const Instruction& in) {
     StandIn(is_a ? in.top[-2] : in.top[-1], is_a ? in.b : in.a, false);
     return 0;
   }
-  if (found == std::end(kOps) || is_compared || !IsReal(in.a) || !IsReal(in.b)) return 0;
-  return AwaitNumber(found->second, in.a, in.b);
+  if (is_compared || !IsReal(in.a) || !IsReal(in.b)) return 0;
+  if (in.operation == kBinaryPower && is_a) return AwaitNumber(NumberOp::Power, in.a, in.b);
+  return found == std::end(kOps) ? 0 : AwaitNumber(found->second, in.a, in.b);
 }
 
 size_t Observer::FollowNumberCall(const Instruction& in) {
@@ -213,8 +214,12 @@ size_t Observer::FollowConversion(PyObject* type, PyObject* number) {
 /// A function of one number: what it gives is computed with tensors as well, or answers a question.
 size_t Observer::FollowFunction(PyObject* callable, PyObject* number) {
   const std::string name = EffectTable::NameOf(callable);
-  if (name == "abs") return AwaitNumber(NumberOp::Absolute, number, nullptr);
-  if (name == "math.sqrt") return AwaitNumber(NumberOp::SquareRoot, number, nullptr);
+  static constexpr std::pair<std::string_view, NumberOp> kFunctions[] = {
+      {"abs", NumberOp::Absolute}, {"math.sqrt", NumberOp::SquareRoot}, {"math.exp", NumberOp::Exp},
+      {"math.log", NumberOp::Log}, {"math.sin", NumberOp::Sin},         {"math.cos", NumberOp::Cos}};
+  for (const auto& [called, op] : kFunctions) {
+    if (name == called) return AwaitNumber(op, number, nullptr);
+  }
   static constexpr std::pair<std::string_view, TensorNumbers::Kind> kAsked[] = {
       {"math.isnan", TensorNumbers::Kind::NotANumber},
       {"math.isinf", TensorNumbers::Kind::Infinite},

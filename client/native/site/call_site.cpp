@@ -19,34 +19,17 @@
 #include "client/native/site/bindings.h"
 #include "client/native/site/call_counters.h"
 #include "client/native/site/call_frame.h"
+#include "client/native/site/call_site_object.h"
 #include "client/native/site/compiled_protocol.h"
 #include "client/native/site/rank_vote.h"
 #include "client/native/site/retries.h"
+#include "client/native/site/timed_call.h"
 #include "client/native/site/unserved_calls.h"
 #include "client/native/site/variant_table.h"
 
 namespace ingot::client {
 
 namespace {
-
-struct CallSite {
-  CompiledObject base;
-  PyObject* owner;   ///< the Python engine behind it
-  VariantTable variants;
-  std::unordered_map<std::string, Retries> refused;  ///< signatures that run eagerly for good
-  std::unordered_map<std::string, PythonRef>
-      in_pieces;  ///< of refused signatures: what is called in the target's place
-  std::unordered_set<std::string> waiting;  ///< signatures for which a variant of other sizes is on its way
-  std::unordered_set<std::string> said;     ///< why arguments are not taken, where that has been said already
-  DynamicScalars varying;
-  uint64_t passed_over;   ///< so many calls of new signatures run eagerly before the next is looked at
-  bool hides_parts;       ///< a piece of a program: what it calls while it is not native need not be native itself
-  uint64_t verify_every;  ///< 0: never
-  uint64_t served;
-  std::unique_ptr<const RankConsensus> consensus;  ///< its ranks run the same, or all run eagerly
-
-  bool VerifiesNext() const { return verify_every != 0 && (served + 1) % verify_every == 0; }
-};
 
 PyObject* CallTarget(CallSite* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   return PyObject_Vectorcall(self->base.target, args, nargsf, kwnames);
@@ -92,31 +75,67 @@ bool IsWatched() {
 }
 
 /// Null where the signature is not refused.
-Retries* RetriesOf(CallSite* self, const std::string& signature) {
+Refused* RefusedOf(CallSite* self, const std::string& signature) {
   const auto it = self->refused.empty() ? self->refused.end() : self->refused.find(signature);
   return it == self->refused.end() ? nullptr : &it->second;
 }
 
-/// Null without a Python error: nothing could serve the call, and `reason` says why.
+/// A call has answered as its turn was; takes over the answer, null for an exception.
+PyObject* Ended(CallSite* self, const std::string& signature, const TimedCall& call, PyObject* result) {
+  if (call.IsTimed() && result != nullptr) call.End(self->paces, self->variants.TrialsOf(signature), signature);
+  return result;
+}
+
+/// The plain function, as if nothing had been compiled for this call.
+PyObject* CallPlain(CallSite* self, const std::string& signature, const TimedCall& turn, PyObject* const* args,
+                    size_t nargsf, PyObject* kwnames) {
+  Counters().plain_calls.fetch_add(1, std::memory_order_relaxed);
+  const InParts scope(false);
+  return Ended(self, signature, turn, CallTarget(self, args, nargsf, kwnames));
+}
+
+/// Null without a Python error: nothing could serve the call, and `reason` says why; or it is the plain function's
+/// `turn`, where that is asked for.
 PyObject* Attempt(CallSite* self, CallFrame& frame, PyObject* const* args, size_t count, PyObject* kwnames,
-                  std::string& reason, RankVote* vote = nullptr) {
+                  std::string& reason, RankVote* vote = nullptr, TimedCall* turn = nullptr) {
   Flatten(args, count, kwnames, nullptr, false, &self->varying, frame.arguments);
   if (frame.arguments.unsupported != nullptr) {
     reason = std::string("unsupported:") + frame.arguments.unsupported;
     return nullptr;
   }
-  VariantTable::Variants* const variants = self->variants.Of(frame.arguments.signature);
-  if (variants == nullptr) return nullptr;
-  if (Retries* retries = RetriesOf(self, frame.arguments.signature); retries != nullptr && !retries->IsTurn()) {
-    retries->Note(false);
+  VariantTable::OfSignature* const known = self->variants.Of(frame.arguments.signature);
+  if (known == nullptr) return nullptr;
+  Refused* const refused = RefusedOf(self, frame.arguments.signature);
+  if (refused != nullptr && !refused->retries.IsTurn()) {
+    refused->retries.Note(false);
     return nullptr;
   }
+  if (turn != nullptr && refused == nullptr) {
+    *turn = TimedCall(self->paces, known->trials, frame.arguments.tensors);
+    if (turn->IsPlain()) return nullptr;
+  }
   CallFrame::Withheld withheld{.is_turn = vote == nullptr && self->VerifiesNext()};
-  PyObject* result = frame.Serve(*variants, reason, withheld, vote);
-  // Looked for again: another thread may have emptied the table meanwhile.
-  if (Retries* retries = RetriesOf(self, frame.arguments.signature)) retries->Note(result != nullptr);
+  // Another thread may have emptied the table while it was asked whether a trial may begin.
+  VariantTable::OfSignature* const still = self->variants.Of(frame.arguments.signature);
+  if (still == nullptr) return nullptr;
+  PyObject* result = frame.Serve(still->variants, reason, withheld, vote);
+  // Looked for again for the same reason.
+  if (Refused* again = RefusedOf(self, frame.arguments.signature)) again->retries.Note(result != nullptr);
   if (result != nullptr || withheld.is_verified) ++self->served;
   return withheld.program != nullptr ? CallWithheld(self, withheld, args, count, kwnames) : result;
+}
+
+/// Serves the parts of a function that is not served as a whole.
+PyObject* CallInParts(CallSite* self, const std::string& signature, const Refused& refused,
+                      const std::vector<const at::Tensor*>& tensors, PyObject* const* args, size_t nargsf,
+                      PyObject* kwnames) {
+  const PythonRef in_pieces = PythonRef::Borrow(refused.in_pieces.get());
+  const TimedCall turn(self->paces, self->variants.TrialsOf(signature), tensors);
+  if (turn.IsPlain()) return CallPlain(self, signature, turn, args, nargsf, kwnames);
+  const InParts scope(true);
+  if (in_pieces) return Ended(self, signature, turn, PyObject_Vectorcall(in_pieces.get(), args, nargsf, kwnames));
+  Counters().refused_calls.fetch_add(1, std::memory_order_relaxed);
+  return Ended(self, signature, turn, CallTarget(self, args, nargsf, kwnames));
 }
 
 PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -129,8 +148,12 @@ PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
     std::string reason = "new";
     std::optional<RankVote> vote;
     if (self->consensus != nullptr) vote.emplace(*self->consensus);
-    PyObject* result = Attempt(self, *frame, args, count, kwnames, reason, vote ? &*vote : nullptr);
-    if (result != nullptr || PyErr_Occurred()) return result;
+    TimedCall turn;
+    PyObject* result =
+        Attempt(self, *frame, args, count, kwnames, reason, vote ? &*vote : nullptr, vote ? nullptr : &turn);
+    const std::string& signature = frame->arguments.signature;
+    if (result != nullptr || PyErr_Occurred()) return Ended(self, signature, turn, result);
+    if (turn.IsPlain()) return CallPlain(self, signature, turn, args, nargsf, kwnames);
     if (vote && !vote->is_cast) {
       const WithoutGil released;
       vote->Cast(0);
@@ -144,13 +167,12 @@ PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
     if (self->hides_parts) hidden.emplace(false);
     const char* const unsupported = frame->arguments.unsupported;
     const bool is_said = unsupported != nullptr && self->said.contains(unsupported);
-    if (is_said || (!self->refused.empty() && self->refused.contains(frame->arguments.signature))) {
+    const Refused* const refused = is_said ? nullptr : RefusedOf(self, signature);
+    if (refused != nullptr && (refused->has_parts || refused->in_pieces)) {
+      return CallInParts(self, signature, *refused, frame->arguments.tensors, args, nargsf, kwnames);
+    }
+    if (is_said || refused != nullptr) {
       const InParts scope(true);
-      const auto pieces = self->in_pieces.find(frame->arguments.signature);
-      if (!is_said && pieces != self->in_pieces.end()) {
-        const PythonRef held = PythonRef::Borrow(pieces->second.get());
-        return PyObject_Vectorcall(held.get(), args, nargsf, kwnames);
-      }
       Counters().refused_calls.fetch_add(1, std::memory_order_relaxed);
       return CallTarget(self, args, nargsf, kwnames);
     }
@@ -182,13 +204,13 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   self->owner = Py_NewRef(owner);
   self->verify_every = 0;
   self->hides_parts = false;
+  self->paces = nullptr;
   self->served = 0;
   self->passed_over = 0;
   new (&self->variants) VariantTable();
-  new (&self->refused) std::unordered_map<std::string, Retries>();
+  new (&self->refused) std::unordered_map<std::string, Refused>();
   new (&self->waiting) std::unordered_set<std::string>();
   new (&self->said) std::unordered_set<std::string>();
-  new (&self->in_pieces) decltype(self->in_pieces)();
   new (&self->varying) DynamicScalars();
   new (&self->consensus) std::unique_ptr<const RankConsensus>();
   return reinterpret_cast<PyObject*>(self);
@@ -202,11 +224,11 @@ void Dealloc(PyObject* object) {
   std::destroy_at(&self->refused);
   std::destroy_at(&self->waiting);
   std::destroy_at(&self->said);
-  std::destroy_at(&self->in_pieces);
   std::destroy_at(&self->varying);
   std::destroy_at(&self->consensus);
   Py_CLEAR(self->base.target);
   Py_CLEAR(self->owner);
+  Py_CLEAR(self->paces);
   Py_TYPE(object)->tp_free(object);
 }
 
@@ -214,16 +236,18 @@ int Traverse(PyObject* object, visitproc visit, void* arg) {
   auto* self = reinterpret_cast<CallSite*>(object);
   Py_VISIT(self->base.target);
   Py_VISIT(self->owner);
-  for (const auto& [signature, pieces] : self->in_pieces) Py_VISIT(pieces.get());
+  Py_VISIT(self->paces);
+  for (const auto& [signature, refused] : self->refused) Py_VISIT(refused.in_pieces.get());
   return self->variants.Traverse(visit, arg);
 }
 
 int Clear(PyObject* object) {
   auto* self = reinterpret_cast<CallSite*>(object);
   self->variants.Clear();
-  decltype(self->in_pieces) pieces;
-  pieces.swap(self->in_pieces);
+  decltype(self->refused) refused;
+  refused.swap(self->refused);
   Py_CLEAR(self->owner);
+  Py_CLEAR(self->paces);
   return 0;
 }
 
@@ -253,132 +277,15 @@ PyObject* GetAttribute(PyObject* object, PyObject* name) {
   return found;
 }
 
-/// What is assigned is an attribute of what the user wrapped.
-std::string TextOf(PyObject* bytes) { return {PyBytes_AS_STRING(bytes), static_cast<size_t>(PyBytes_GET_SIZE(bytes))}; }
+PyMemberDef kMembers[] = {{"_target", T_OBJECT, offsetof(CompiledObject, target), READONLY, "What was wrapped."},
+                          {"_engine", T_OBJECT, offsetof(CallSite, owner), READONLY, "The engine behind the callable."},
+                          {"__wrapped__", T_OBJECT, offsetof(CompiledObject, target), READONLY, "What was wrapped."},
+                          {nullptr, 0, 0, 0, nullptr}};
 
-/// install(signature, parts): adds a variant in front; returns how many the signature has.
-PyObject* Install(PyObject* object, PyObject* args) {
-  auto* self = reinterpret_cast<CallSite*>(object);
-  PyObject *signature, *parts;
-  if (!PyArg_ParseTuple(args, "SO!", &signature, &PyDict_Type, &parts)) return nullptr;
-  try {
-    return PyLong_FromSize_t(self->variants.Install(TextOf(signature), BoundVariant::Of(parts)));
-  } catch (pybind11::error_already_set& e) {
-    e.restore();
-  } catch (const std::exception& e) {
-    PyErr_SetString(PyExc_ValueError, e.what());
-  }
-  return nullptr;
-}
+PyTypeObject kType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
-/// remove(program): forgets the program's variants in every signature; returns how many.
-PyObject* Remove(PyObject* object, PyObject* handle) {
-  auto* self = reinterpret_cast<CallSite*>(object);
-  try {
-    auto program = pybind11::handle(handle).cast<std::shared_ptr<Program>>();
-    return PyLong_FromSize_t(self->variants.Remove(*program));
-  } catch (const std::exception& e) {
-    PyErr_SetString(PyExc_TypeError, e.what());
-    return nullptr;
-  }
-}
+}  // namespace
 
-/// prove(signature, program, sizes): the program's variants of a signature serve these symbol values as well; returns
-/// how many variants there are.
-PyObject* Prove(PyObject* object, PyObject* args) {
-  auto* self = reinterpret_cast<CallSite*>(object);
-  PyObject *signature, *handle, *sizes;
-  if (!PyArg_ParseTuple(args, "SOO", &signature, &handle, &sizes)) return nullptr;
-  try {
-    const auto program = pybind11::handle(handle).cast<std::shared_ptr<Program>>();
-    const auto proven = pybind11::handle(sizes).cast<std::vector<std::vector<int64_t>>>();
-    const VariantTable::Variants* const variants = self->variants.Of(TextOf(signature));
-    size_t found = 0;
-    for (const auto& variant : variants == nullptr ? VariantTable::Variants() : *variants) {
-      if (&variant->program() != program.get()) continue;
-      for (const std::vector<int64_t>& symbols : proven) variant->AddProven(symbols);
-      ++found;
-    }
-    return PyLong_FromSize_t(found);
-  } catch (const std::exception& e) {
-    PyErr_SetString(PyExc_TypeError, e.what());
-    return nullptr;
-  }
-}
-
-/// forget(signature, objects, program=None): drops the signature's bindings to these very objects, of one program or of
-/// all.
-PyObject* Forget(PyObject* object, PyObject* args) {
-  auto* self = reinterpret_cast<CallSite*>(object);
-  PyObject *signature, *list, *handle = Py_None;
-  if (!PyArg_ParseTuple(args, "SO!|O", &signature, &PyList_Type, &list, &handle)) return nullptr;
-  std::shared_ptr<Program> program;
-  try {
-    if (handle != Py_None) program = pybind11::handle(handle).cast<std::shared_ptr<Program>>();
-  } catch (const std::exception& e) {
-    PyErr_SetString(PyExc_TypeError, e.what());
-    return nullptr;
-  }
-  std::vector<PyObject*> objects;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) objects.push_back(PyList_GET_ITEM(list, i));
-  self->variants.Forget(TextOf(signature), objects, program.get());
-  Py_RETURN_NONE;
-}
-
-/// Sets a number of the call site's.
-template <uint64_t CallSite::* kField>
-PyObject* SetNumber(PyObject* object, PyObject* value) {
-  const unsigned long long number = PyLong_AsUnsignedLongLong(value);
-  if (PyErr_Occurred()) return nullptr;
-  reinterpret_cast<CallSite*>(object)->*kField = number;
-  Py_RETURN_NONE;
-}
-
-/// refuse(signature, in_pieces=None): calls of this signature that no variant here serves run eagerly from now on, or
-/// by another callable.
-PyObject* Refuse(PyObject* object, PyObject* args) {
-  PyObject *signature, *in_pieces = Py_None;
-  if (!PyArg_ParseTuple(args, "S|O", &signature, &in_pieces)) return nullptr;
-  auto* self = reinterpret_cast<CallSite*>(object);
-  const std::string key = TextOf(signature);
-  self->refused.try_emplace(key);
-  PythonRef before = PythonRef::Borrow(in_pieces == Py_None ? nullptr : in_pieces);
-  if (before) std::swap(self->in_pieces[key], before);  // What it was goes when the table is whole.
-  Py_RETURN_NONE;
-}
-
-/// leave_to_eager(reason): calls whose arguments are not taken for this reason run eagerly without a word from now on.
-PyObject* LeaveToEager(PyObject* object, PyObject* reason) {
-  const char* const text = PyUnicode_AsUTF8(reason);
-  if (text == nullptr) return nullptr;
-  reinterpret_cast<CallSite*>(object)->said.insert(text);
-  Py_RETURN_NONE;
-}
-
-/// set_waiting(signature, is_waiting): calls of a signature run eagerly as long as no variant takes their sizes.
-PyObject* SetWaiting(PyObject* object, PyObject* args) {
-  auto* self = reinterpret_cast<CallSite*>(object);
-  PyObject* signature;
-  int is_waiting;
-  if (!PyArg_ParseTuple(args, "Sp", &signature, &is_waiting)) return nullptr;
-  std::string key = TextOf(signature);
-  if (is_waiting != 0) {
-    self->waiting.insert(std::move(key));
-  } else {
-    self->waiting.erase(key);
-  }
-  Py_RETURN_NONE;
-}
-
-/// vary(arguments): the numbers of these arguments (positions and names) are inputs from now on.
-PyObject* Vary(PyObject* object, PyObject* arguments) {
-  if (!PyTuple_Check(arguments)) return PyErr_Format(PyExc_TypeError, "_vary takes a tuple of int and str");
-  DynamicScalars varying = DynamicScalars::Of(arguments);
-  std::swap(reinterpret_cast<CallSite*>(object)->varying, varying);
-  Py_RETURN_NONE;
-}
-
-/// serve(args, kwargs): (None, result) of a call by native code, or (why nothing here serves it, None).
 PyObject* ServeNow(PyObject* object, PyObject* parts) {
   PyObject *args, *kwargs;
   if (!PyArg_ParseTuple(parts, "O!O!", &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return nullptr;
@@ -400,67 +307,6 @@ PyObject* ServeNow(PyObject* object, PyObject* parts) {
     return nullptr;
   }
 }
-
-/// agree(group): the ranks of this group, by its name here, serve a call natively together or not at all.
-PyObject* Agree(PyObject* object, PyObject* group) {
-  const char* name = PyUnicode_AsUTF8(group);
-  if (name == nullptr) return nullptr;
-  reinterpret_cast<CallSite*>(object)->consensus = std::make_unique<const RankConsensus>(name);
-  Py_RETURN_NONE;
-}
-
-PyObject* BePart(PyObject* object, PyObject* /*unused*/) {
-  reinterpret_cast<CompiledObject*>(object)->is_part = true;
-  Py_RETURN_NONE;
-}
-
-PyObject* HideParts(PyObject* object, PyObject* /*unused*/) {
-  reinterpret_cast<CallSite*>(object)->hides_parts = true;
-  Py_RETURN_NONE;
-}
-
-PyObject* Reset(PyObject* object, PyObject* /*unused*/) {
-  auto* self = reinterpret_cast<CallSite*>(object);
-  self->variants.Clear();
-  decltype(self->in_pieces) pieces;
-  pieces.swap(self->in_pieces);
-  self->refused.clear();
-  self->waiting.clear();
-  self->said.clear();
-  Py_RETURN_NONE;
-}
-
-PyMethodDef kMethods[] = {
-    {"_serve", ServeNow, METH_VARARGS, "Answers a call, if a variant is here that can."},
-    {"_install", Install, METH_VARARGS, "Adds a bound variant to a signature."},
-    {"_prove", Prove, METH_VARARGS, "Adds proven sizes to a program's variants of a signature."},
-    {"_remove", Remove, METH_O, "Forgets the variants of a program."},
-    {"_forget", Forget, METH_VARARGS, "Drops the bindings of a signature to given objects, of one program or of all."},
-    {"_refuse", Refuse, METH_VARARGS,
-     "Runs calls of a signature eagerly that no variant serves, or by another callable."},
-    {"_leave_to_eager", LeaveToEager, METH_O, "Runs calls eagerly whose arguments are not taken for a reason."},
-    {"_set_waiting", SetWaiting, METH_VARARGS, "Runs calls of a signature eagerly until it has a variant for them."},
-    {"_vary", Vary, METH_O, "Takes the numbers of some arguments as inputs."},
-    {"_pass_over", SetNumber<&CallSite::passed_over>, METH_O,
-     "Runs some calls of new signatures eagerly before one is looked at again."},
-    {"_set_verify", SetNumber<&CallSite::verify_every>, METH_O, "Verifies every n-th native call; 0: none."},
-    {"_agree", Agree, METH_O, "Serves a call natively where all ranks of a group do."},
-    {"_be_part", BePart, METH_NOARGS, "Serves only calls of programs that run in parts."},
-    {"_hide_parts", HideParts, METH_NOARGS, "Serves a piece of a program: no part of it while it is not native."},
-    {"_reset", Reset, METH_NOARGS, "Forgets every variant."},
-    {"__reduce_ex__", ReduceCompiled, METH_O, "Pickles as what was wrapped."},
-    {"__copy__", CopyCompiled, METH_NOARGS, "Itself, as functions do."},
-    {"__deepcopy__", DeepCopyCompiled, METH_O, "Itself, unless what was wrapped has a copy: then that, compiled."},
-    {nullptr, nullptr, 0, nullptr}};
-
-PyMemberDef kMembers[] = {{"_target", T_OBJECT, offsetof(CompiledObject, target), READONLY, "What was wrapped."},
-                          {"_engine", T_OBJECT, offsetof(CallSite, owner), READONLY, "The engine behind the callable."},
-                          {"__wrapped__", T_OBJECT, offsetof(CompiledObject, target), READONLY, "What was wrapped."},
-                          {nullptr, 0, 0, 0, nullptr}};
-
-PyTypeObject kType = {PyVarObject_HEAD_INIT(nullptr, 0)};
-
-}  // namespace
 
 PyTypeObject* CallSiteType() { return &kType; }
 
@@ -484,7 +330,7 @@ int AddCallSiteType(PyObject* module) {
   kType.tp_setattro = SetTargetAttribute;
   kType.tp_descr_get = BindCompiled;
   kType.tp_repr = ReprOfCompiled;
-  kType.tp_methods = kMethods;
+  kType.tp_methods = kCallSiteMethods;
   kType.tp_members = kMembers;
   kType.tp_doc = "A compiled function, method or callable object.";
   return PyModule_AddType(module, &kType);

@@ -21,9 +21,9 @@ void TakeOut(VariantTable::Variants& from, VariantTable::Variants& out, F is_out
 
 }  // namespace
 
-VariantTable::Variants* VariantTable::Of(const std::string& signature) {
+VariantTable::OfSignature* VariantTable::Of(const std::string& signature) {
   const auto it = of_signatures_.find(signature);
-  return it == of_signatures_.end() || it->second.empty() ? nullptr : &it->second;
+  return it == of_signatures_.end() || it->second.variants.empty() ? nullptr : &it->second;
 }
 
 /// Keeps what a variant relies on of the process, and lets go what nobody can rely on any more.
@@ -39,7 +39,9 @@ void VariantTable::Keep(const std::shared_ptr<const ValidatedRecord>& validated)
 
 size_t VariantTable::Install(const std::string& signature, std::shared_ptr<BoundVariant> variant) {
   Keep(variant->validated());
-  Variants& variants = of_signatures_[signature];
+  OfSignature& served = of_signatures_[signature];
+  served.trials.Restart();
+  Variants& variants = served.variants;
   variants.insert(variants.begin(), std::move(variant));
   const size_t count = std::min(variants.size(), kBoundMax);
   std::shared_ptr<BoundVariant> dropped;
@@ -52,17 +54,17 @@ size_t VariantTable::Install(const std::string& signature, std::shared_ptr<Bound
 
 size_t VariantTable::Remove(const Program& program) {
   Variants removed;
-  for (auto& [signature, variants] : of_signatures_) {
-    TakeOut(variants, removed, [&](const BoundVariant& variant) { return &variant.program() == &program; });
+  for (auto& [signature, served] : of_signatures_) {
+    TakeOut(served.variants, removed, [&](const BoundVariant& variant) { return &variant.program() == &program; });
   }
   return removed.size();
 }
 
 void VariantTable::Forget(const std::string& signature, const std::vector<PyObject*>& objects, const Program* program) {
-  Variants* const variants = Of(signature);
-  if (variants == nullptr) return;
+  OfSignature* const served = Of(signature);
+  if (served == nullptr) return;
   Variants removed;
-  TakeOut(*variants, removed, [&](const BoundVariant& variant) {
+  TakeOut(served->variants, removed, [&](const BoundVariant& variant) {
     return (program == nullptr || &variant.program() == program) && variant.ObjectsMatch(objects);
   });
 }
@@ -76,8 +78,8 @@ void VariantTable::Clear() {
 
 int VariantTable::Traverse(visitproc visit, void* arg) const {
   std::unordered_map<const ValidatedRecord*, long> owners;
-  for (const auto& [signature, variants] : of_signatures_) {
-    for (const auto& variant : variants) {
+  for (const auto& [signature, served] : of_signatures_) {
+    for (const auto& variant : served.variants) {
       // A call that runs it holds it too, and what it holds is in use.
       if (variant.use_count() > 1) continue;
       if (const int stop = variant->Traverse(visit, arg)) return stop;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/native/site/bound_variant.h"
+#include "client/native/site/trials.h"
 
 namespace ingot::client {
 
@@ -19,9 +20,15 @@ namespace ingot::client {
 class VariantTable {
  public:
   using Variants = std::vector<std::shared_ptr<BoundVariant>>;
+  struct OfSignature {
+    Variants variants;  ///< in the order in which they are tried
+    Trials trials;
+  };
 
-  /// Those of a signature, in the order in which they are tried; null where there are none.
-  Variants* Of(const std::string& signature);
+  /// What a signature has; null where there are no variants.
+  OfSignature* Of(const std::string& signature);
+  /// Whether calls of a signature are to be served at all, which may be known before there are variants.
+  Trials& TrialsOf(const std::string& signature) { return of_signatures_[signature].trials; }
   /// Puts a variant in front; of too many, bound to ever new objects, the last goes. Returns how many the signature
   /// has.
   size_t Install(const std::string& signature, std::shared_ptr<BoundVariant> variant);
@@ -37,7 +44,7 @@ class VariantTable {
  private:
   void Keep(const std::shared_ptr<const ValidatedRecord>& validated);
 
-  std::unordered_map<std::string, Variants> of_signatures_;
+  std::unordered_map<std::string, OfSignature> of_signatures_;
   std::vector<std::shared_ptr<const ValidatedRecord>>
       all_validated_;  ///< for the next objects: variants of others may be gone
 };

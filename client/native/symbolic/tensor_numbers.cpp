@@ -65,6 +65,22 @@ bool Agrees(const at::Tensor& tensor, PyObject* result) {
   return std::isnan(value) ? std::isnan(found) : value == found && std::signbit(value) == std::signbit(found);
 }
 
+/// Whether it has nearly that value, as functions of other libraries give it.
+bool NearlyAgrees(const at::Tensor& tensor, PyObject* result) {
+  if (!PyFloat_CheckExact(result) || tensor.scalar_type() != at::kDouble) return Agrees(tensor, result);
+  constexpr double kLastBits = 1e-15;
+  const double value = PyFloat_AS_DOUBLE(result), found = *tensor.const_data_ptr<double>();
+  return Agrees(tensor, result) || std::abs(value - found) <= kLastBits * std::abs(value);
+}
+
+bool IsOfALibrary(TensorNumbers::Op op) { return op >= TensorNumbers::Op::Power; }
+
+/// What no integer's power exceeds, of integers that are no larger than `most`.
+double MostOfPower(double most, PyObject* exponent) {
+  const auto by = PyLong_CheckExact(exponent) ? SmallInt(exponent) : std::nullopt;
+  return by && *by >= 1 ? std::pow(most, static_cast<double>(*by)) : kUnbounded;
+}
+
 at::Tensor Compared(int operation, const at::Tensor& a, const at::Tensor& b) {
   switch (operation) {
     case Py_LT: return at::lt(a, b);
@@ -97,6 +113,29 @@ struct TensorNumbers::Torch {
   }
   /// The condition holds: native code asks again.
   static void Hold(const at::Tensor& condition) { (void)condition.item(); }
+  /// `x` to the power of a number; none where what Python gives is of another kind in other calls.
+  static std::optional<at::Tensor> Power(const at::Tensor& x, PyObject* exponent) {
+    const bool is_int = PyLong_CheckExact(exponent);
+    const auto whole = is_int ? SmallInt(exponent) : std::nullopt;
+    if (is_int && !whole) return std::nullopt;
+    const int64_t integer = whole.value_or(0);
+    const double by = is_int ? static_cast<double>(integer) : PyFloat_AS_DOUBLE(exponent);
+    if (!std::isfinite(by) || by == 0) return std::nullopt;
+    if (by != std::trunc(by)) Hold(at::ge(x, 0));  // Others are complex numbers.
+    if (by < 0) Hold(at::ne(x, 0));                // Python raises.
+    const at::Tensor made = is_int && x.scalar_type() == at::kLong ? at::pow(x, integer) : at::pow(x, by);
+    if (x.scalar_type() == at::kDouble) Hold(at::isfinite(made));  // Python raises for what is too large.
+    return made;
+  }
+  /// None where it is not followed.
+  static std::optional<at::Tensor> OfALibrary(Op op, const at::Tensor& x, PyObject* b) {
+    if (op == Op::Power) return Power(x, b);
+    if (op == Op::Log) Hold(at::le(x, 0));                         // Python raises.
+    if (op == Op::Sin || op == Op::Cos) Hold(at::isfinite(x));     // As well.
+    at::Tensor made = op == Op::Exp ? at::exp(x) : op == Op::Log ? at::log(x) : op == Op::Sin ? at::sin(x) : at::cos(x);
+    if (op == Op::Exp) Hold(at::isfinite(made));  // Python raises for what is too large.
+    return made;
+  }
   /// Finite, and larger than `most`.
   static at::Tensor Overflows(const at::Tensor& tensor, double most) {
     const at::Tensor size = at::abs(tensor);
@@ -111,7 +150,8 @@ struct TensorNumbers::Torch {
   }
 };
 
-PyObject* TensorNumbers::Add(PythonRef tensor, double magnitude, PyObject* result, uint64_t adopted, double most) {
+PyObject* TensorNumbers::Add(PythonRef tensor, double magnitude, PyObject* result, uint64_t adopted, double most,
+                             bool is_rough) {
   const bool is_int = PyLong_CheckExact(result);
   const auto value = is_int ? SmallInt(result) : std::nullopt;
   PyObject* taken = value ? SizeTerms::OwnInt(*value) : nullptr;
@@ -123,7 +163,7 @@ PyObject* TensorNumbers::Add(PythonRef tensor, double magnitude, PyObject* resul
   }
   PyObject* object = taken != nullptr ? taken : result;
   by_object_.insert_or_assign(object, numbers_.size());
-  numbers_.push_back({PythonRef::Borrow(object), std::move(tensor), magnitude, most, false, adopted});
+  numbers_.push_back({PythonRef::Borrow(object), std::move(tensor), magnitude, most, is_rough, false, adopted});
   return taken;
 }
 
@@ -131,8 +171,8 @@ void TensorNumbers::Adopt(PyObject* object, PyObject* tensor) {
   if (!is_on_) return;
   by_object_.insert_or_assign(object, numbers_.size());
   const double magnitude = PyLong_CheckExact(object) ? kFetchedMax : 0;
-  numbers_.push_back(
-      {PythonRef::Borrow(object), PythonRef::Borrow(tensor), magnitude, kUnbounded, false, uint64_t{1} << adopted_});
+  numbers_.push_back({PythonRef::Borrow(object), PythonRef::Borrow(tensor), magnitude, kUnbounded, false, false,
+                      uint64_t{1} << adopted_});
   adopted_ = std::min(adopted_ + 1, 63);
 }
 
@@ -216,10 +256,12 @@ PyObject* TensorNumbers::Combine(Op op, PyObject* a, PyObject* b, PyObject* resu
   const double most = op == Op::Add || op == Op::Sub ? left + right
                       : op == Op::Mul                ? left * right
                       : op == Op::Mod                ? right
+                      : op == Op::Power              ? MostOfPower(left, b)
                                                      : left;
   // Integers are exact: a call whose own are too large for that must not be served.
   const bool is_exact = std::max({left, right, result != nullptr && PyLong_CheckExact(result) ? most : 0}) <= kExactMax;
   if (result == nullptr || !IsReal(result) || !is_exact || numbers_.size() >= kNumbersMax) return fix(), nullptr;
+  if (op == Op::Power && (Find(b) != nullptr || sizes.b)) return fix(), nullptr;
   PyObject* taken = nullptr;
   recorder_.noting([&] {
     const bool as_float = PyFloat_CheckExact(result);
@@ -248,18 +290,24 @@ PyObject* TensorNumbers::Combine(Op op, PyObject* a, PyObject* b, PyObject* resu
         made = at::sqrt(*x);
         break;
       case Op::ToFloat: made = x->clone(); break;
+      default: {
+        const auto found = Torch::OfALibrary(op, *x, b);
+        if (!found) return fix();
+        made = *found;
+      }
     }
-    if (!Agrees(made, result)) return fix();
+    const bool is_rough = as_float && (IsOfALibrary(op) || IsRough(a) || (b != nullptr && IsRough(b)));
+    if (!(is_rough ? NearlyAgrees(made, result) : Agrees(made, result))) return fix();
     const Number *left_number = Find(a), *right_number = b != nullptr ? Find(b) : nullptr;
     const uint64_t adopted =
         (left_number != nullptr ? left_number->adopted : 0) | (right_number != nullptr ? right_number->adopted : 0);
-    taken = Add(Torch::Wrapped(made), as_float ? 0 : most, result, adopted);
+    taken = Add(Torch::Wrapped(made), as_float ? 0 : most, result, adopted, kUnbounded, is_rough);
   });
   return taken;
 }
 
 bool TensorNumbers::Compare(int operation, PyObject* a, PyObject* b) {
-  if (!IsReal(a) || !IsReal(b)) return false;
+  if (!IsReal(a) || !IsReal(b) || IsRough(a) || IsRough(b)) return false;
   const Sizes sizes = SizesOf(a, b);
   if (std::max(MagnitudeOf(a, sizes.a), MagnitudeOf(b, sizes.b)) > kExactMax) return false;
   bool is_done = false;

@@ -22,13 +22,32 @@ namespace ingot::client {
 /// Python's.
 class TensorNumbers {
  public:
-  enum class Op : uint8_t { Add, Sub, Mul, TrueDiv, FloorDiv, Mod, Negative, Absolute, SquareRoot, ToFloat };
+  enum class Op : uint8_t {
+    Add,
+    Sub,
+    Mul,
+    TrueDiv,
+    FloorDiv,
+    Mod,
+    Negative,
+    Absolute,
+    SquareRoot,
+    ToFloat,
+    Power,  ///< to a number that is no input
+    Exp,
+    Log,
+    Sin,
+    Cos
+  };
 
   struct Number {
     PythonRef object;
     PythonRef tensor;  ///< double or int64, no dims
     double magnitude = 0;  ///< of an integer: no call's is larger
     double most = std::numeric_limits<double>::infinity();  ///< of a float that is finite: no call's is larger
+    /// Computed by a function whose last bit differs from library to library: nothing that Python asks of it, down to
+    /// that bit, can be asked of the tensor.
+    bool is_rough = false;
     bool is_fixed = false;
     uint64_t adopted = 0;  ///< which of those that were adopted it was computed of, a bit for each
   };
@@ -89,13 +108,17 @@ class TensorNumbers {
  private:
   struct Torch;
   PyObject* Add(PythonRef tensor, double magnitude, PyObject* result, uint64_t adopted = 0,
-                double most = std::numeric_limits<double>::infinity());
+                double most = std::numeric_limits<double>::infinity(), bool is_rough = false);
   /// What takes part in place of an object of these that is made of sizes.
   struct Sizes {
     PythonRef a, b;
   };
   Sizes SizesOf(PyObject* a, PyObject* b) const;
   double MagnitudeOf(PyObject* object, const PythonRef& size) const;
+  bool IsRough(PyObject* object) const {
+    const Number* known = Find(object);
+    return known != nullptr && known->is_rough;
+  }
 
   bool is_on_ = false;
   Recorder recorder_;

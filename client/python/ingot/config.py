@@ -105,6 +105,9 @@ class Config(Settings):
     """Memory for copies of calls that have not been compared yet, of all call sites together; what needs more is not compared."""
     agree_captures_max: int = 4
     """Calls whose answers differed that are kept in the store's directory, the newest."""
+    stand_aside: bool = True
+    """Calls run the plain function where it is faster than what serves them: both are timed, on a few calls of each structure. Not where
+    ``on_unsupported``, ``require_cached`` or ``sequence_parallel`` want no eager answer."""
     require_cached: bool = False
     """A call that would have to compile raises NotFound instead (INGOT_REQUIRE_CACHED=1)."""
     connect_ms_max: int = 2000
@@ -150,7 +153,7 @@ class Config(Settings):
             raise errors.Invalid(f"gears is {type(value).__name__}: expected ingot.Gears or a dict of its fields")
         if name.endswith("_max") and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
             raise errors.Invalid(f"{name}={value!r}: expected a number that is not negative")
-        if name in ("wait", "require_cached") and not isinstance(value, bool):
+        if name in ("wait", "require_cached", "stand_aside") and not isinstance(value, bool):
             raise errors.Invalid(f"{name}={value!r}: expected True or False")
         if name == "sequence_parallel" and not isinstance(value, bool) and not groups.is_one(value):
             raise errors.Invalid(f"sequence_parallel is {type(value).__name__}: expected True, False or a process group of torch.distributed")

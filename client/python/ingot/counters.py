@@ -44,7 +44,8 @@ def stats() -> "dict[str, typing.Any]":
     """Counters of this process since it started: recordings (``captures``; among them ``deferred``, which compute nothing that
     is not asked for, and ``deferred_completed``, of which the function kept a tensor), compiles it led, hits, templates that came back
     with code for their gears (``specialized``), fallbacks
-    (calls that could not be served and ran eagerly), refusals by name, those that
+    (calls that could not be served and ran eagerly), ``plain_calls`` (that could be served and ran eagerly, to time the plain function or
+    because it is faster), refusals by name, those that
     another process had found out (``known_refusals``), native code held against eager's answer to the call it was recorded
     from (``agreed``; ``agreement_failed``; ``agreement_skipped``, also by name: docs/agreed.md), native calls and steps, what a guard
     policy left out (``skipped_watches``: native calls that did not ask what is watched in this process;
@@ -62,6 +63,8 @@ def stats() -> "dict[str, typing.Any]":
     pending = out.pop("pending_calls", 0) + calls["pending_calls"] - _pending_before
     if pending:
         out["pending_calls"] = pending
+    if calls["plain_calls"]:
+        out["plain_calls"] = calls["plain_calls"]
     if calls["dissenting_calls"]:
         out["dissenting_calls"] = calls["dissenting_calls"]
     out["guard_failures"] = calls["guard_failures"]

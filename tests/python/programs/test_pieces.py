@@ -150,11 +150,8 @@ def answers(function, inputs, seed=0):
         return [function(x) for x in inputs], list(LINES)
 
 
-def in_pieces(ingot, monkeypatch, make):
+def in_pieces(ingot, make):
     """(compiled, plain, inputs) of a program whose pieces are there, whether they pay or not."""
-    from ingot.breaks import pieces
-
-    monkeypatch.setattr(pieces.Trial, "is_turn", lambda self, is_busy: False)
     torch.manual_seed(1)
     plain, step, inputs = make(), ingot.compile(make()), torch.randn(CALLS, 6, 16)
     for turn in range(5):
@@ -173,8 +170,8 @@ def gained(ingot, run, *names):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_answers_and_lines_are_eagers_and_the_rest_is_native(ingot, monkeypatch, name):
-    step, plain, inputs = in_pieces(ingot, monkeypatch, PROGRAMS[name])
+def test_answers_and_lines_are_eagers_and_the_rest_is_native(ingot, name):
+    step, plain, inputs = in_pieces(ingot, PROGRAMS[name])
     found, native = gained(ingot, lambda: answers(step, inputs), "native_calls")
     wanted = answers(plain, inputs)
     torch.testing.assert_close(found[0], wanted[0], rtol=1e-4, atol=1e-4)
@@ -185,13 +182,13 @@ def test_answers_and_lines_are_eagers_and_the_rest_is_native(ingot, monkeypatch,
         assert (captures, fallbacks) == (0, 0), step.report()
 
 
-def test_state_is_eagers(ingot, monkeypatch):
-    step, plain, inputs = in_pieces(ingot, monkeypatch, Net)
+def test_state_is_eagers(ingot):
+    step, plain, inputs = in_pieces(ingot, Net)
     assert step.count == plain.count > 0
 
 
 def test_defaults_keywords_and_changed_code(ingot, monkeypatch):
-    step, plain, inputs = in_pieces(ingot, monkeypatch, lambda: with_a_helper)
+    step, plain, inputs = in_pieces(ingot, lambda: with_a_helper)
     with torch.no_grad():
         for arguments in ({"scale": 0.5}, {"shift": 4}, {"scale": 3.0, "shift": -1}):
             for x in inputs:
@@ -202,8 +199,8 @@ def test_defaults_keywords_and_changed_code(ingot, monkeypatch):
         torch.testing.assert_close(step(inputs[0]), inputs[0] * 9)
 
 
-def test_hooks_and_another_forward_are_seen(ingot, monkeypatch):
-    step, plain, inputs = in_pieces(ingot, monkeypatch, Net)
+def test_hooks_and_another_forward_are_seen(ingot):
+    step, plain, inputs = in_pieces(ingot, Net)
     with torch.no_grad():
         handles = [net.register_forward_hook(lambda module, args, result: result * 3) for net in (step, plain)]
         torch.testing.assert_close(step(inputs[0]), plain(inputs[0]), rtol=1e-4, atol=1e-4)
@@ -216,7 +213,7 @@ def test_hooks_and_another_forward_are_seen(ingot, monkeypatch):
         torch.testing.assert_close(step(inputs[0]), inputs[0] + 1)
 
 
-def test_what_is_raised_between_is_raised(ingot, monkeypatch):
+def test_what_is_raised_between_is_raised(ingot):
     torch.manual_seed(3)
     plain, step, inputs = Net(True), ingot.compile(Net(True)), torch.randn(CALLS, 6, 16)
     seen = []
@@ -236,8 +233,8 @@ def test_what_is_raised_between_is_raised(ingot, monkeypatch):
     assert any(seen) and not all(seen) and step.count == plain.count
 
 
-def test_threads_share_the_pieces(ingot, monkeypatch):
-    step, plain, inputs = in_pieces(ingot, monkeypatch, lambda: counted_slice)
+def test_threads_share_the_pieces(ingot):
+    step, plain, inputs = in_pieces(ingot, lambda: counted_slice)
 
     def serve(x):
         with torch.no_grad():
@@ -249,8 +246,8 @@ def test_threads_share_the_pieces(ingot, monkeypatch):
             torch.testing.assert_close(found, answers(plain, inputs)[0], rtol=1e-4, atol=1e-4)
 
 
-def test_nothing_keeps_the_model_alive(ingot, monkeypatch):
-    step, plain, inputs = in_pieces(ingot, monkeypatch, Net)
+def test_nothing_keeps_the_model_alive(ingot):
+    step, plain, inputs = in_pieces(ingot, Net)
     gone = weakref.ref(step.first)
     del step
     gc.collect()
@@ -290,25 +287,11 @@ def opens(x):
 
 
 @pytest.mark.parametrize("function", [uses, opens])
-def test_a_function_that_holds_something_until_it_ends_is_not_cut(ingot, monkeypatch, function):
-    step, plain, inputs = in_pieces(ingot, monkeypatch, lambda: function)
+def test_a_function_that_holds_something_until_it_ends_is_not_cut(ingot, function):
+    step, plain, inputs = in_pieces(ingot, lambda: function)
     _, lines = answers(step, inputs)
     assert lines == answers(plain, inputs)[1] and not Resource.live
     assert "from line" not in step.report()
-
-
-def test_pieces_that_do_not_pay_are_given_up(ingot, monkeypatch):
-    from ingot.breaks import pieces
-
-    monkeypatch.setattr(pieces.Trial, "_GAIN", 0.0)
-    plain, step, inputs = log, ingot.compile(log), torch.randn(CALLS, 6, 16)
-    for _ in range(8):
-        found, wanted = answers(step, inputs), answers(plain, inputs)
-        torch.testing.assert_close(found[0], wanted[0], rtol=1e-4, atol=1e-4)
-        assert found[1] == wanted[1]
-        step.wait(60)
-    _, native, captures = gained(ingot, lambda: answers(step, inputs), "native_calls", "captures")
-    assert (native, captures) == (0, 0)
 
 
 def test_what_is_no_python_function_stays_whole(ingot):
@@ -321,8 +304,6 @@ SECOND = """
 import json, random, sys, torch, ingot
 sys.path[:0] = [FOLDER, FOLDER.rpartition("/")[0]]
 import test_pieces as t
-from ingot.breaks import pieces
-pieces.Trial.is_turn = lambda self, is_busy: False
 step, inputs, counts = ingot.compile(t.counted_slice), torch.randn(30, 6, 16, generator=torch.Generator().manual_seed(0)), []
 wanted = t.answers(t.counted_slice, inputs)[0]
 for _ in range(ROUNDS):
@@ -381,15 +362,15 @@ def asked(x):
 
 
 @pytest.mark.parametrize("function", [shares, watched, asked], ids=lambda function: function.__name__)
-def test_what_needs_the_whole_frame_stays_whole(ingot, monkeypatch, function):
-    step, plain, inputs = in_pieces(ingot, monkeypatch, lambda: function)
+def test_what_needs_the_whole_frame_stays_whole(ingot, function):
+    step, plain, inputs = in_pieces(ingot, lambda: function)
     wanted, found = answers(plain, inputs), answers(step, inputs)
     torch.testing.assert_close(found[0], wanted[0], rtol=1e-4, atol=1e-4)
     assert found[1] == wanted[1]
 
 
-def test_a_decorator_that_calls_something_else_by_now_is_seen(ingot, monkeypatch):
-    step, plain, inputs = in_pieces(ingot, monkeypatch, lambda: decorated)
+def test_a_decorator_that_calls_something_else_by_now_is_seen(ingot):
+    step, plain, inputs = in_pieces(ingot, lambda: decorated)
     cell = decorated.__closure__[0]
     inner = cell.cell_contents
     try:
@@ -410,7 +391,7 @@ def test_a_piece_that_cannot_be_made_goes_on_in_python(ingot, monkeypatch):
         return piece(self, entry, exits, *args, keeps_iterators=keeps_iterators, **kwargs)
 
     monkeypatch.setattr(cutting.Cuttable, "piece", fails)
-    step, plain, inputs = in_pieces(ingot, monkeypatch, lambda: counted_slice)
+    step, plain, inputs = in_pieces(ingot, lambda: counted_slice)
     torch.testing.assert_close(answers(step, inputs)[0], answers(plain, inputs)[0], rtol=1e-4, atol=1e-4)
 
 
@@ -421,7 +402,7 @@ def test_why_a_function_is_not_cut_is_said(ingot, monkeypatch):
         raise code_objects.Malformed("line table: for the test")
 
     monkeypatch.setattr(code_objects, "check", fails)
-    step, plain, inputs = in_pieces(ingot, monkeypatch, lambda: counted_slice)
+    step, plain, inputs = in_pieces(ingot, lambda: counted_slice)
     torch.testing.assert_close(answers(step, inputs)[0], answers(plain, inputs)[0], rtol=1e-4, atol=1e-4)
     assert "the function is not cut: line table: for the test" in step.why_miss()
     assert "line table: for the test" in step.report()

@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import math
 import os
 import pathlib
 import types
@@ -58,7 +59,27 @@ def said(x, t):
     return x * t, f"{t:.2f}"
 
 
+def squared(x, t):
+    return x * t + t ** 2 - 3 * t ** -0.5
+
+
+def whole_power(x, n):
+    return x + (n % 7) ** 3
+
+
+def by_functions(x, t):
+    return x * math.exp(-t) + math.log(t) * math.cos(t) - math.sin(t)
+
+
+def asked_of_a_power(x, t):
+    return x * 2 if t ** 3 < 1.5 else x + math.exp(t)
+
+
 STEPS = {
+    "a power": (squared, [(0.25 + i / 3,) for i in range(10)], 2),
+    "a power of integers": (whole_power, [(i,) for i in range(2, 12)], 3),
+    "functions of it": (by_functions, [(0.25 + i / 3,) for i in range(10)], 2),
+    "what is asked of a power": (asked_of_a_power, [(0.5 + i % 4 / 4,) for i in range(12)], 6),
     "a position": (positions, [(i,) for i in range(10)], 2),
     "a temperature": (tempered, [(0.5 + i / 4,) for i in range(10)], 2),
     "where a cache is written": (written, [(i,) for i in range(10)], 2),
@@ -268,3 +289,33 @@ def test_integers_have_no_end(ingot, function):
             assert outcome(step, x, k) == outcome(function, x, k), (k, step.report())
     # Of a sum beyond 2^53, and of a stride that another call may not have, each is a variant of its own.
     assert seen["native_calls"] >= (0 if function in (BEYOND["a term"], BEYOND["strides"]) else 2), step.report()
+
+
+@pytest.mark.parametrize("text, good, bad, error", [
+    ("x * t ** -1", [2.0, 3.0, 0.5], 0.0, ZeroDivisionError), ("x * t ** 2", [2.0, 3.0, 0.5], 1e200, OverflowError),
+    ("x * math.exp(t)", [2.0, 3.0, 0.5], 1e3, OverflowError), ("x * math.log(t)", [2.0, 3.0, 0.5], 0.0, ValueError),
+    ("x * math.sin(t)", [2.0, 3.0, 0.5], math.inf, ValueError),
+])
+def test_functions_of_numbers_raise_what_they_raise(ingot, text, good, bad, error):
+    plain = eval(f"lambda x, t: {text}", {"math": math})
+    plain.__qualname__ = f"raising {text}"
+    step, x = ingot.compile(plain, wait=True), torch.ones(3)
+    for t in [*good, *good]:
+        torch.testing.assert_close(step(x, t), plain(x, t))
+    served = ingot.stats()["native_calls"]
+    torch.testing.assert_close(step(x, 1.25), plain(x, 1.25))
+    assert ingot.stats()["native_calls"] > served
+    with pytest.raises(error):
+        step(x, bad)
+    torch.testing.assert_close(step(x, 1.75), plain(x, 1.75))
+
+
+def test_a_root_of_what_is_below_zero_is_complex(ingot):
+    def rooted(x, t):
+        return x * t ** 0.5
+
+    step, x = ingot.compile(rooted, wait=True), torch.ones(3)
+    for t in (2.0, 3.0, 0.5, 4.0, -4.0, 9.0, -1.0):
+        found, wanted = step(x, t), rooted(x, t)
+        assert found.dtype == wanted.dtype
+        torch.testing.assert_close(found, wanted)

@@ -10,16 +10,13 @@ import dis
 import functools
 import logging
 import threading
-import time
 import types
 import typing
 import weakref
 
 import torch
 
-from ingot import _native
 from ingot.breaks import cutting, parts
-from ingot.site import trial
 from ingot.trace import keys
 
 if typing.TYPE_CHECKING:
@@ -125,35 +122,6 @@ class Piece:
             self._free.append(state)
 
 
-class Trial(trial.Trial):
-    """Whether pieces pay, measured once nothing is on its way any more."""
-
-    _CALLS_BEFORE = 32
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._calls = 0
-
-    def is_turn(self, is_busy: "typing.Callable[[], bool]") -> bool:
-        """Whether this call is measured."""
-        self._calls += 1
-        if self.pays is not None or self._calls < self._CALLS_BEFORE:
-            return False
-        if is_busy():
-            self._calls = 0
-            self.forget()
-            return False
-        return True
-
-    def run(self, in_pieces: "typing.Callable[[], typing.Any]", plain: "typing.Callable[[], typing.Any]") -> typing.Any:
-        """The answer of the one that was run less."""
-        is_plain = self.is_turn_of_plain()
-        began = time.perf_counter()
-        result = plain() if is_plain else in_pieces()
-        self.note(is_plain, time.perf_counter() - began)
-        return result
-
-
 class InPieces:
     """A function in pieces: called as the engine's target is, it gives what that would."""
 
@@ -165,7 +133,6 @@ class InPieces:
         takes_owner = subject.owner is not None and bool(self._code.co_argcount) and not cuttable.writes(variables[0])
         self._owner_name = variables[0] if takes_owner else None
         self._pieces: "dict[tuple[int, tuple[str, ...] | None], Piece]" = {}
-        self._trial = Trial()
         self._lock = threading.Lock()
         begins_in_python = cutting.BEGIN in breaks
         cuttable.piece(None, ())
@@ -175,13 +142,8 @@ class InPieces:
         self._wrapped = self._in_wrappers() if subject.wrappers else None
 
     def __call__(self, /, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
-        if self._trial.pays is False or not self._is_what_was_cut():
+        if not self._is_what_was_cut():
             return self._target(*args, **kwargs)
-        if self._trial.is_turn(self._is_busy):
-            return self._trial.run(lambda: self._answer(args, kwargs), lambda: _native.call(self._target, args, kwargs, False))
-        return self._answer(args, kwargs)
-
-    def _answer(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         return self._wrapped(*args, **kwargs) if self._wrapped is not None else self._run(args, kwargs)
 
     def _in_wrappers(self) -> "typing.Callable[..., typing.Any]":
@@ -213,10 +175,6 @@ class InPieces:
             if piece.engine is not None and piece.engine.has_too_many_signatures() and at not in self._breaks:
                 self._breaks |= self._cuttable.breaks([at])  # What comes next may be native again.
         return given[0]
-
-    def _is_busy(self) -> bool:
-        whole = self._whole()
-        return whole is not None and not whole.is_idle()  # Of which all pieces are parts, the first too.
 
     def _is_what_was_cut(self) -> bool:
         function, owner, module, outer, wrappers = self._subject

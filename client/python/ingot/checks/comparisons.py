@@ -79,7 +79,7 @@ class Comparisons:
     def answer(self, program: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         """The eager answer of a call that a program could serve once sizes of its kind have been compared."""
         engine = self._engine
-        call = engine._taken_apart(args, kwargs)
+        call = engine._flattener.of(args, kwargs)
         entry, variant = next(((entry, one) for entry in list(engine._entries.values()) for one in entry.usable()
                                if one.program is program), (None, None))
         symbols = engine._serving.symbols(variant, call) if variant is not None else None

@@ -53,6 +53,7 @@ ADVICE = {
     "argument-identity": Advice("the function asks whether an argument is one object with another", "compare values"),
     "argument-attribute": Advice("the function reads an attribute of a tensor argument", "pass the value as an argument of its own"),
     "bound-anew": Advice("what the function reads is another object in every call", "keep the object and change what lies in it"),
+    "slower": Advice("the function itself is faster than its native code", "nothing is to be done: it is measured again from time to time"),
     "shapes": Advice("there are more argument structures than shapes_max", "pass numbers that vary as tensors, or raise ingot.Config.shapes_max"),
     # Operators
     "schema-alias": Advice("an operator writes an argument and gives memory back that its schema says to be other",

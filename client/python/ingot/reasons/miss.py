@@ -8,7 +8,7 @@ from ingot import errors
 
 
 class Miss(typing.NamedTuple):
-    """``reason`` is one of docs/cli.md's, or ``not_called``, ``refused``, ``no_gear``, ``opaque``, ``in_parts``, ``unreachable``;
+    """``reason`` is one of docs/cli.md's, or ``not_called``, ``refused``, ``no_gear``, ``opaque``, ``in_parts``, ``slower``, ``unreachable``;
     ``details`` name the nearest stored entry and where it differs first."""
 
     reason: str

@@ -17,12 +17,15 @@ class Note(typing.NamedTuple):
     """Of the calls of one entry. Whoever believes it wrongly runs eagerly what could be native, and nothing worse."""
 
     why: str
+    """Empty where calls are served whole, or would be."""
     reason: str
     """For programs (docs/cli.md): ``refused``, or ``failed`` where the compiler has refused it."""
     comes_apart: bool
     """Whether parts or pieces of it may be served; False: somebody has looked, and there are none."""
     read: "tuple[Row, ...]"
     """What every run has read that came to this end: where it is something else now, it is tried again."""
+    aside: "tuple[tuple[int, int, int], ...]" = ()
+    """``Entry.aside``, as rows."""
 
     def to_text(self) -> str:
         return json.dumps(self._asdict())
@@ -38,8 +41,9 @@ def note_of(text: str) -> "Note | None":
         found = Note(**json.loads(text))
         read = tuple((str(kind), str(where), str(digest)) for kind, where, digest in found.read)
         _native.DependencyRecord([(*row, "") for row in read])
-        is_one = isinstance(found.why, str) and found.reason in ("refused", "failed")
-        return Note(found.why, found.reason, bool(found.comes_apart), read) if is_one else None
+        aside = tuple((int(sizes), int(served), int(plain)) for sizes, served, plain in found.aside)
+        is_one = isinstance(found.why, str) and found.reason in ("refused", "failed") and all(0 <= sizes < 1 << 64 for sizes, _, _ in aside)
+        return Note(found.why, found.reason, bool(found.comes_apart), read, aside) if is_one else None
     except (ValueError, TypeError, AttributeError):
         return None
 

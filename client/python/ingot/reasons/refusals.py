@@ -112,6 +112,11 @@ class Refusals:
         self.warn_once(refused.name, f"{self._engine.name} runs eagerly: {advice.sentence(refused.name, refused.detail)}")
         return why
 
+    def say_slower(self, words: str) -> None:
+        """Calls that could be served run the plain function."""
+        self._engine._last_miss = miss.Miss("slower", words)
+        self.warn_once("slower", f"{self._engine.name} runs eagerly: {advice.sentence('slower', words)}")
+
     def stay_eager(self, signature: SignatureState, why: str) -> None:
         """Calls of this structure run the function from now on, at the cost of a look-up."""
         signature.refuse(why)

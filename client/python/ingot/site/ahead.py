@@ -46,7 +46,7 @@ def _first_two(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[s
 
 
 def _unserved(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "list[Arguments]":
-    return [one for one in _other_gears(engine, args, kwargs) if not engine._serving.is_served(engine._taken_apart(*one))]
+    return [one for one in _other_gears(engine, args, kwargs) if not engine._serving.is_served(engine._flattener.of(*one))]
 
 
 def _prove(engine: "Engine", calls: "list[Arguments]") -> None:
@@ -56,20 +56,20 @@ def _prove(engine: "Engine", calls: "list[Arguments]") -> None:
             engine.site(*args, **kwargs)
     engine.wait()
     for one in calls:
-        if not engine._serving.is_served(engine._taken_apart(*one)):
+        if not engine._serving.is_served(engine._flattener.of(*one)):
             engine.site(*one[0], **one[1])
 
 
 def capture_file(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> bytes:
     """The recordings of every gear of these example inputs, as a file."""
-    declared = gears.declared(engine._taken_apart(args, kwargs).tensors, engine.config.gears.merge)
+    declared = gears.declared(engine._flattener.of(args, kwargs).tensors, engine.config.gears.merge)
     with torch.no_grad():
         captures = [_capture(engine, one, declared) for one in [(args, kwargs), *_other_gears(engine, args, kwargs)]]
     return bytes(_native.capture_file(captures))
 
 
 def _capture(engine: "Engine", one: Arguments, declared: "gears.Declared | None") -> "tuple[typing.Any, ...]":
-    call = engine._taken_apart(*one)
+    call = engine._flattener.of(*one)
     engine._declared[call.signature_key] = declared
     run = engine._recordings.prepare(call)
     try:
@@ -84,7 +84,7 @@ def _capture(engine: "Engine", one: Arguments, declared: "gears.Declared | None"
 
 def _other_gears(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "typing.Iterator[Arguments]":
     """(args, kwargs) in every gear but the example's own."""
-    call = engine._taken_apart(args, kwargs)
+    call = engine._flattener.of(args, kwargs)
     declared, sizes = gears.declared(call.tensors, engine.config.gears.merge), call.sizes()
     if declared is None:
         return

@@ -17,7 +17,7 @@ from ingot import _native, counters, errors, gears, profiling
 from ingot.breaks import parts
 from ingot.checks import comparisons, verification
 from ingot.reasons import learnt, miss, refusals, report
-from ingot.site import ahead, binding, compiles, daemon, live, lookups, padding, recordings, serving, splitting
+from ingot.site import ahead, binding, compiles, daemon, live, lookups, paces, padding, recordings, serving, splitting
 from ingot.trace import calls, collectives, groups, keys, paths, signatures
 from ingot import config as configuration
 from ingot.config import Config
@@ -45,7 +45,7 @@ class Engine:
         self._lock = threading.RLock()
         self._compiles, self._refusals = compiles.Compiles(self), refusals.Refusals(self)
         self._lookups, self._recordings, self._serving = lookups.Lookups(self), recordings.Recordings(self), serving.Serving(self)
-        self._comparisons, self._is_part = comparisons.Comparisons(self), False
+        self._comparisons, self._paces, self._is_part = comparisons.Comparisons(self), paces.Paces(self), False
         self._parts: "weakref.WeakSet[Engine]" = weakref.WeakSet()
         """Of the modules that it calls, where it is no one graph."""
         self._last_miss, self._learnt = miss.NOT_CALLED, learnt.Learnt(self)
@@ -82,10 +82,10 @@ class Engine:
         if name in ("unsupported", "failed"):
             return self._refusals.answer_from(name, detail, args, kwargs)
         try:
-            call = self._taken_apart(args, kwargs)
+            call = self._flattener.of(args, kwargs)
             number = self._number(call)
             if number not in self._structures and self._learnt.ask(call):
-                call = self._taken_apart(args, kwargs)
+                call = self._flattener.of(args, kwargs)
                 number = self._number(call)
             if number not in self._structures:
                 call = self._flattener.vary(call) if self._may_vary(call) else call
@@ -108,6 +108,7 @@ class Engine:
         rebinding = self._signatures[number].rebinding if known and may_rest and name in ("stale", "objects") else None
         if rebinding is not None and rebinding.is_eager_turn():
             if rebinding.pays is False:
+                self.site._stand_aside(self._signatures[number].key, call.tensors, paces.CALLS_ASIDE)
                 return self._refusals.answer("bound-anew", "what it reads is another object in every call", args, kwargs)
             return rebinding.run_eagerly(lambda: _native.call(self.target, args, kwargs, True))
         if name in ("new", "stale", "objects") or not known:
@@ -159,9 +160,6 @@ class Engine:
             if reason in ("new", "guard", "unproven") and self._awaits(signature, call):
                 self.site._set_waiting(signature.key, True)
 
-    def _taken_apart(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> calls.Call:
-        return self._flattener.of(args, kwargs)
-
     def _may_vary(self, call: calls.Call) -> bool:
         """Whether numbers among the arguments of a new structure may be inputs: recordings follow them."""
         follows = self.config.dynamic is not False and self.config.capture != "export"
@@ -203,7 +201,7 @@ class Engine:
 
     def _verify(self, program: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         """The eager answer of a call that this program could serve, compared with the program's."""
-        call = self._taken_apart(args, kwargs)
+        call = self._flattener.of(args, kwargs)
         variant = next((v for v in self._serving.bound() if v.program is program), None)
         if variant is None:  # Another thread has just replaced it.
             return self.target(*args, **kwargs)
@@ -259,6 +257,7 @@ class Engine:
             if before is not None:
                 signature.take_over(before)
             self._signatures[number] = signature
+            self._paces.take_over(signature)
         return signature
 
     def _report_opaque(self, opaque: "list[str]") -> None:
@@ -432,8 +431,8 @@ class Engine:
                            sorted(part._words() for part in self._all_parts()))
 
     def eager_reasons(self) -> "list[str]":
-        """Why structures of arguments run eagerly for good."""
-        return [signature.why_eager() for signature in list(self._signatures.values()) if signature.eager_reason]
+        """Why structures of arguments run eagerly, for good or until they are measured again."""
+        return [signature.why_eager() for signature in list(self._signatures.values()) if signature.eager_reason] + self._paces.words()
 
     def look_up_again(self) -> None:
         """Calls from now on take what the store has by then; those under way end as they began."""

@@ -39,7 +39,10 @@ class Lookups:
             return entry
         finally:
             counters.add_seconds("lookup", time.perf_counter() - began)
-        entry.note = self._note(reply["in_parts"], call)
+        note = self._note(reply["in_parts"], call)
+        if note is not None:
+            entry.aside = {sizes: (served, plain) for sizes, served, plain in note.aside}
+            entry.note = note if note.why else None
         if entry.note is not None:
             engine._last_miss = miss.Miss(entry.note.reason, f"found out earlier: {entry.note.why}")
         if not reply["variants"]:

@@ -120,7 +120,7 @@ class Recordings:
     def defer(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> bool:
         """Sends a recording of a call that computes nothing, for the daemon to hold against its templates. False when a call
         that computes must take its place."""
-        call = self._engine._taken_apart(args, kwargs)
+        call = self._engine._flattener.of(args, kwargs)
         signature, sizes = self._engine._signatures.get(self._engine._number(call)), call.sizes()
         if signature is None or self._engine.config.capture == "export" or not signature.may_defer() or not signature.begin(sizes):
             return False

@@ -49,7 +49,7 @@ def split(engine: "Engine", signature: SignatureState, why: str, call: calls.Cal
         if signature.parts:
             # What its variants do before a guard fails would be done twice.
             engine.site._forget(signature.key, call.objects)
-            engine.site._refuse(signature.key, in_pieces)
+            engine.site._refuse(signature.key, in_pieces, True)
     if signature.parts:
         counters.add("parts", len(made))
         what = f"{len(made)} modules" + (" and pieces of itself" if in_pieces is not None else "")
