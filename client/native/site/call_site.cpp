@@ -82,7 +82,7 @@ Refused* RefusedOf(CallSite* self, const std::string& signature) {
 
 /// A call has answered as its turn was; takes over the answer, null for an exception.
 PyObject* Ended(CallSite* self, const std::string& signature, const TimedCall& call, PyObject* result) {
-  if (call.IsTimed() && result != nullptr) call.End(self->paces, self->variants.TrialsOf(signature), signature);
+  if (call.IsTimed() && result != nullptr) call.End(self->paces, *self->variants.TrialsOf(signature), signature);
   return result;
 }
 

@@ -128,7 +128,7 @@ PyObject* StandAside(PyObject* object, PyObject* args) {
       return nullptr;
     }
   }
-  reinterpret_cast<CallSite*>(object)->variants.TrialsOf(TextOf(signature)).StandAside(number, calls);
+  reinterpret_cast<CallSite*>(object)->variants.TrialsOf(TextOf(signature))->StandAside(number, calls);
   Py_RETURN_NONE;
 }
 

@@ -4,7 +4,9 @@
 #include <ATen/core/Tensor.h>
 #include <Python.h>
 
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,7 +25,7 @@ class TimedCall {
  public:
   /// Nobody's turn: served, and not timed.
   TimedCall() = default;
-  TimedCall(PyObject* paces, Trials& trials, const std::vector<const at::Tensor*>& tensors);
+  TimedCall(PyObject* paces, const std::shared_ptr<Trials>& trials, const std::vector<const at::Tensor*>& tensors);
 
   bool IsPlain() const { return turn_ == Trials::Turn::kPlain || turn_ == Trials::Turn::kTimedPlain; }
   bool IsTimed() const { return turn_ == Trials::Turn::kTimedServed || turn_ == Trials::Turn::kTimedPlain; }

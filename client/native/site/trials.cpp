@@ -56,7 +56,7 @@ std::optional<bool> Trials::Trial::Judge() {
   return was_aside ? slower > -kLeadAtEnd : slower >= kLeadAtEnd;
 }
 
-Trials::Turn Trials::Choose(uint64_t sizes, const std::function<bool()>& may_begin) {
+Trials::Turn Trials::Next(uint64_t sizes, const std::function<bool()>& may_begin) {
   auto aside = aside_.find(sizes);
   if (aside != aside_.end()) {
     if (aside->second.left > 0) {

@@ -32,15 +32,11 @@ class Trials {
 
   explicit Trials(uint32_t before = kBefore) : before_(before), left_(before), quiet_(before) {}
 
-  /// What the next call does. `sizes` is asked for where it matters; a trial begins where `may_begin` says so.
-  template <typename Sizes>
-  Turn Next(Sizes sizes, const std::function<bool()>& may_begin) {
-    if (left_ > 0 && aside_.empty()) [[likely]] {
-      --left_;
-      return Turn::kServed;
-    }
-    return Choose(sizes(), may_begin);
-  }
+  /// Whether the next call is served whatever its sizes are: it passes.
+  bool IsQuiet() const { return left_ > 0 && aside_.empty(); }
+  void Pass() { --left_; }
+  /// What the next call does otherwise. A trial begins where `may_begin` says so.
+  Turn Next(uint64_t sizes, const std::function<bool()>& may_begin);
 
   /// A call whose turn was timed took so long, and gave its answer that way. What a trial comes to, where it ends a
   /// trial and is another verdict than the one before.
@@ -72,7 +68,6 @@ class Trials {
     bool is_own;  ///< by a trial here, so that another follows
   };
 
-  Turn Choose(uint64_t sizes, const std::function<bool()>& may_begin);
   void Settle(bool stands_aside);
 
   uint32_t before_, left_, quiet_;

@@ -18,7 +18,12 @@ using std::chrono::nanoseconds;
 class TrialsTest : public ::testing::Test {
  protected:
   Turn Call(uint64_t sizes = 1) {
-    const Turn turn = trials.Next([sizes] { return sizes; }, [this] { return may_begin; });
+    Turn turn = Turn::kServed;
+    if (trials.IsQuiet()) {
+      trials.Pass();
+    } else {
+      turn = trials.Next(sizes, [this] { return may_begin; });
+    }
     const bool is_plain = turn == Turn::kPlain || turn == Turn::kTimedPlain;
     const int64_t took = is_plain ? plain_ns(sizes) : served_ns(sizes);
     if (turn == Turn::kTimedServed || turn == Turn::kTimedPlain) {
@@ -157,7 +162,7 @@ TEST_F(TrialsTest, ATrialWhoseCallsDoNotComeAgainIsGivenUp) {
 TEST_F(TrialsTest, ATurnThatEndedOtherwiseDecidesNothing) {
   Calls(8);
   for (int i = 0; i < 2'000; ++i) {  // Each is served by something else than its turn says, and is not noted.
-    trials.Next([] { return uint64_t{1}; }, [] { return true; });
+    trials.Next(1, [] { return true; });
   }
   EXPECT_TRUE(verdicts.empty());
 }

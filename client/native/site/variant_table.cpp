@@ -40,7 +40,7 @@ void VariantTable::Keep(const std::shared_ptr<const ValidatedRecord>& validated)
 size_t VariantTable::Install(const std::string& signature, std::shared_ptr<BoundVariant> variant) {
   Keep(variant->validated());
   OfSignature& served = of_signatures_[signature];
-  served.trials.Restart();
+  served.trials->Restart();
   Variants& variants = served.variants;
   variants.insert(variants.begin(), std::move(variant));
   const size_t count = std::min(variants.size(), kBoundMax);

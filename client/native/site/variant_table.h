@@ -22,13 +22,13 @@ class VariantTable {
   using Variants = std::vector<std::shared_ptr<BoundVariant>>;
   struct OfSignature {
     Variants variants;  ///< in the order in which they are tried
-    Trials trials;
+    std::shared_ptr<Trials> trials = std::make_shared<Trials>();
   };
 
   /// What a signature has; null where there are no variants.
   OfSignature* Of(const std::string& signature);
   /// Whether calls of a signature are to be served at all, which may be known before there are variants.
-  Trials& TrialsOf(const std::string& signature) { return of_signatures_[signature].trials; }
+  const std::shared_ptr<Trials>& TrialsOf(const std::string& signature) { return of_signatures_[signature].trials; }
   /// Puts a variant in front; of too many, bound to ever new objects, the last goes. Returns how many the signature
   /// has.
   size_t Install(const std::string& signature, std::shared_ptr<BoundVariant> variant);
