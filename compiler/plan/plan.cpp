@@ -294,15 +294,15 @@ class Planner {
     for (size_t i = 0; i < memories.values.size(); ++i) {
       const ValueId id = memories.values[i];
       const uint32_t memory = out_.bound[id];
-      step->buffers.push_back(memory);
-      step->kernel += IsTaken(graph_, id);
+      step->memories.push_back(memory);
+      step->taken += IsTaken(graph_, id);
       const int64_t input = memories.inputs[i].const_value();
       uint32_t target = memory;
       if (input >= 0) {
         TRY_ASSIGN(target, out_.ValueAt(graph_.inputs[static_cast<size_t>(input)].value));
       }
       const bool is_there = out_.plan.values[target]->storage == out_.plan.values[memory]->storage;
-      step->symbols.push_back(is_there ? memory : target);
+      step->targets.push_back(is_there ? memory : target);
     }
     out_.Push(std::move(step), node_id);
     return {};

@@ -81,9 +81,7 @@ class PlanWalk {
       const auto is_there = [&](uint32_t result) {
         return plan_.values[result]->storage == plan_.values[value]->storage;
       };
-      const bool has_memories = step->kind == proto::StepKind::Aten;
-      return std::ranges::any_of(step->results, is_there) ||
-             (has_memories && std::ranges::any_of(step->buffers, is_there));
+      return std::ranges::any_of(step->results, is_there) || std::ranges::any_of(step->memories, is_there);
     });
   }
 
@@ -261,13 +259,12 @@ class PlanWalk {
     }
     const WrittenMemories memories(node);
     for (size_t i = 0; i < memories.values.size(); ++i) {
-      TRY_ASSIGN(Array array, Read(step.buffers[i]));
+      TRY_ASSIGN(Array array, Read(step.memories[i]));
       operands.insert_or_assign(memories.values[i], std::move(array));
     }
     TRY_ASSIGN(const std::vector<Array> results, runner_.Run(graph_, id, operands));
     for (size_t i = 0; i < step.results.size() && i < results.size(); ++i) TRY(Write(step.results[i], results[i]));
-    for (size_t i = 0; !memories.values.empty() && i < step.kernel; ++i)
-      TRY(Write(step.buffers[i], results[memories.own_results + i]));
+    for (size_t i = 0; i < step.taken; ++i) TRY(Write(step.memories[i], results[memories.own_results + i]));
     return {};
   }
 

@@ -50,6 +50,8 @@ void Walk(const proto::ManifestT& m) {
     follow_cost(step->cost);
     for (const uint32_t value : step->results) follow(m.values, value);
     for (const uint32_t value : step->buffers) follow(m.values, value);
+    for (const uint32_t value : step->memories) follow(m.values, value);
+    for (const uint32_t value : step->targets) follow(m.values, value);
     for (const uint32_t dim : step->symbols) follow(m.dims, dim);
     const bool in_place = step->kind == proto::StepKind::Aten && step->inplace >= 0;
     if (in_place) follow(step->args, static_cast<uint64_t>(step->inplace));

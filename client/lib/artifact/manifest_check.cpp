@@ -237,7 +237,7 @@ class Checker {
     switch (arg.kind()) {
       case proto::ArgKind::None:
       case proto::ArgKind::FloatList: return {};
-      case proto::ArgKind::String: return arg.text() != nullptr ? Status() : Status(Corrupt("argument text", 0));
+      case proto::ArgKind::String: return {};  // Without a text it is empty.
       case proto::ArgKind::Value:
         TRY(one(ints));
         return In(static_cast<uint32_t>(arg.ints()->Get(0)), values_, "value");
@@ -267,8 +267,13 @@ class Checker {
     for (size_t i = 0; i < SizeOf(step.args()); ++i) TRY(CheckArg(*step.args()->Get(i)));
     TRY(All(step.results(), values_, "result"));
     TRY(All(step.buffers(), values_, "buffer"));
-    const bool is_aten = step.kind() == proto::StepKind::Aten;
-    TRY(All(step.symbols(), is_aten ? values_ : dims_, is_aten ? "target" : "kernel symbol"));
+    TRY(All(step.symbols(), dims_, "kernel symbol"));
+    TRY(All(step.memories(), values_, "written memory"));
+    TRY(All(step.targets(), values_, "target"));
+    const size_t memories = SizeOf(step.memories());
+    const bool may_write = step.kind() == proto::StepKind::Aten && step.inplace() < 0;
+    if (step.taken() > memories || SizeOf(step.targets()) != memories || (memories > 0 && !may_write))
+      return Corrupt("written memory", step.taken());
     TRY(CheckCost(step.cost()));
     const auto is_value = [&](size_t arg) {
       return SizeOf(step.args()) > arg && step.args()->Get(arg)->kind() == proto::ArgKind::Value;
@@ -281,9 +286,6 @@ class Checker {
         if (step.op() == nullptr) return Corrupt("operator name", 0);
         if (step.inplace() >= 0 && (!is_value(static_cast<size_t>(step.inplace())) || SizeOf(step.results()) != 1))
           return Corrupt("in-place argument", static_cast<uint64_t>(step.inplace()));
-        if (step.kernel() > SizeOf(step.buffers()) || SizeOf(step.symbols()) != SizeOf(step.buffers()) ||
-            (SizeOf(step.buffers()) > 0 && step.inplace() >= 0))
-          return Corrupt("written memory", step.kernel());
         return {};
       case proto::StepKind::Copy:
         return is_value(0) && SizeOf(step.results()) == 1 ? Status() : Status(Corrupt("copied value", 0));

@@ -219,9 +219,11 @@ TEST(CheckManifest, FollowsSteps) {
   EXPECT_THAT(said(1, [](auto& s) { s.inplace = 1; }), HasSubstr("in-place argument 1"));
   EXPECT_THAT(said(1, [](auto& s) { s.args[0] = Arg(ArgKind::Int, {0}); }), HasSubstr("in-place argument 0"));
   EXPECT_THAT(said(1, [](auto& s) { s.results = {4, 4}; }), HasSubstr("in-place argument 0"));
-  EXPECT_THAT(said(1, [](auto& s) { s.kernel = 1; }), HasSubstr("written memory 1"));
-  EXPECT_THAT(said(1, [](auto& s) { s.buffers = {0}; }), HasSubstr("written memory 0"));
-  EXPECT_THAT(said(1, [](auto& s) { s.symbols = {5}; }), HasSubstr(": target 5"));
+  EXPECT_THAT(said(1, [](auto& s) { s.taken = 1; }), HasSubstr("written memory 1"));
+  EXPECT_THAT(said(1, [](auto& s) { s.memories = {0}; }), HasSubstr("written memory 0"));
+  EXPECT_THAT(said(1, [](auto& s) { s.memories = {5}; }), HasSubstr("written memory 5"));
+  EXPECT_THAT(said(1, [](auto& s) { s.targets = {5}; }), HasSubstr(": target 5"));
+  EXPECT_THAT(said(0, [](auto& s) { s.memories = s.targets = {0}; }), HasSubstr("written memory 0"));
   EXPECT_THAT(said(2, [](auto& s) { s.args[0] = Arg(ArgKind::Int, {0}); }), HasSubstr("copied value"));
   EXPECT_THAT(said(2, [](auto& s) { s.results.clear(); }), HasSubstr("copied value"));
   EXPECT_THAT(said(3, [](auto& s) { s.args[0] = Arg(ArgKind::Int, {0}); }), HasSubstr("guarded value"));
@@ -257,7 +259,7 @@ TEST(CheckManifest, FollowsArguments) {
   EXPECT_THAT(said(Arg(ArgKind::ValueList, {0, 5})), HasSubstr(": value 5"));
   EXPECT_THAT(said(Arg(ArgKind::ValueList, {-2})), HasSubstr(": value "));
   EXPECT_THAT(said(Arg(ArgKind::DType, {static_cast<int32_t>(guards::kDTypeCount)})), HasSubstr(": dtype "));
-  EXPECT_THAT(said(Arg(ArgKind::String, {})), HasSubstr("argument text"));
+  EXPECT_EQ(said(Arg(ArgKind::String, {})), "accepted");
   EXPECT_THAT(said(Arg(static_cast<ArgKind>(kNone), {})), HasSubstr("argument kind 99"));
 }
 

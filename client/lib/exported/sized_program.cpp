@@ -8,6 +8,8 @@
 
 #include <optional>
 
+#include "client/lib/run/raised.h"
+
 namespace ingot::client {
 namespace {
 
@@ -47,7 +49,9 @@ Result<std::vector<at::Tensor>> SizedProgram::Run(std::span<const at::Tensor> in
   const Pointers pointers = PointersTo(inputs);
   std::vector<at::Tensor> outputs;
   std::string why;
-  switch (program_->Run(pointers.data(), pointers.size(), outputs, why)) {
+  const RunOutcome outcome = program_->Run(pointers.data(), pointers.size(), outputs, why);
+  Raised() = nullptr;  // It is said in words here.
+  switch (outcome) {
     case RunOutcome::kServed: began = true; return outputs;
     case RunOutcome::kGuardFailed: return Error(Code::kInvalid, program_->Explain(pointers.data(), pointers.size()));
     case RunOutcome::kValueGuardFailed:

@@ -49,9 +49,13 @@ const c10::Type& Element(const c10::Type& type) {
   return type.kind() == c10::TypeKind::OptionalType ? *type.castRaw<c10::OptionalType>()->getElementType() : type;
 }
 
+std::string_view TextOf(const proto::PlanArg& arg) {
+  return arg.text() == nullptr ? std::string_view() : arg.text()->string_view();
+}
+
 // Names as torch prints them, with or without "torch." in front.
 std::string_view Bare(const proto::PlanArg& arg) {
-  std::string_view text = arg.text()->string_view();
+  std::string_view text = TextOf(arg);
   if (text.starts_with("torch.")) text.remove_prefix(6);
   return text;
 }
@@ -150,7 +154,7 @@ std::optional<c10::IValue> PlainValue(const proto::PlanArg& arg, const c10::Type
     case c10::TypeKind::LayoutType:
     case c10::TypeKind::MemoryFormatType: return IntValue(arg, dims);
     case c10::TypeKind::StringType:
-      if (arg.kind() == ArgKind::String) return c10::IValue(arg.text()->str());
+      if (arg.kind() == ArgKind::String) return c10::IValue(std::string(TextOf(arg)));
       return std::nullopt;
     case c10::TypeKind::DeviceObjType:
       if (arg.kind() == ArgKind::String) return c10::IValue(c10::Device(std::string(Bare(arg))));
@@ -240,10 +244,10 @@ Status AtenCall::BindGroup(const ProcessGroups& groups) {
   for (uint32_t i = 0; i < given_; ++i) {
     const proto::PlanArg& arg = *step_->args()->Get(i);
     if (arg.kind() != ArgKind::String || op_.schema().arguments()[i].name() != "group_name") continue;
-    const auto slot = proto::ParseGroupSlot(arg.text()->string_view());
+    const auto slot = proto::ParseGroupSlot(TextOf(arg));
     if (!slot || *slot >= groups.size()) {
       return Error(Code::kCorrupt, fmt::format("operator {}: '{}' is no process group of the artifact",
-                                               step_->op()->string_view(), arg.text()->string_view()));
+                                               step_->op()->string_view(), TextOf(arg)));
     }
     group_at_ = i;
     group_ = groups.name(*slot);

@@ -27,12 +27,12 @@ Instance::Done Instance::RunInPlace(uint32_t at, Call& call, std::string& why) {
     Raised() = std::current_exception();
   }
   if (!LieAsPlanned(step)) {
-    wrote_ = true;
+    Raised() = nullptr;  // It says how the memory is planned, which is no exception of the function's.
     why = fmt::format("{} changed the size of an argument, or where it lies", step.op()->string_view());
     return Done::kNo;
   }
-  for (uint32_t i = 0; done == Done::kRaised && i < step.buffers()->size(); ++i) {
-    const uint32_t from = step.buffers()->Get(i), to = step.symbols()->Get(i);
+  for (uint32_t i = 0; done == Done::kRaised && i < step.memories()->size(); ++i) {
+    const uint32_t from = step.memories()->Get(i), to = step.targets()->Get(i);
     if (from == to) continue;
     wrote_ = true;
     at::Tensor target = TensorOf(to);

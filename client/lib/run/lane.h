@@ -25,6 +25,9 @@ class Lane {
   /// False when a weight's memory moved since the instances were made; they are forgotten then.
   bool WeightsStayed();
 
+  /// Makes every instance anew: a run that ended otherwise than planned may have left one as no plan has it.
+  void Forget();
+
   /// The instance for these symbol values, made when it is not there.
   Result<Instance*> Find(const std::shared_ptr<const PlanImage>& image, std::span<const int64_t> symbols);
 
@@ -35,7 +38,6 @@ class Lane {
   Result<std::unique_ptr<Instance>> Make(const std::shared_ptr<const PlanImage>& image,
                                          std::span<const int64_t> symbols);
   void DropOldest();
-  void Forget();
 
   Arena arena_;
   std::unordered_multimap<uint64_t, std::unique_ptr<Instance>> instances_;  ///< by the hash of their symbols

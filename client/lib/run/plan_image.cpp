@@ -22,8 +22,8 @@ bool WritesVisible(const PlanImage& image, const proto::PlanStep& step) {
   for (uint32_t i = 0; writes && step.results() != nullptr && i < step.results()->size(); ++i) {
     if (is_visible(step.results()->Get(i))) return true;
   }
-  for (uint32_t i = 0; step.kind() == proto::StepKind::Aten && i < step.kernel(); ++i) {
-    if (is_visible(step.buffers()->Get(i))) return true;
+  for (uint32_t i = 0; i < step.taken(); ++i) {
+    if (is_visible(step.memories()->Get(i))) return true;
   }
   return false;
 }

@@ -245,6 +245,9 @@ RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs, st
   if (!check_values) skipped_value_guards.fetch_add(image->value_guards, std::memory_order_relaxed);
   const RunOutcome outcome = Measurement::IsUnderWay() ? Measure(**instance, inputs, outputs, why, check_values)
                                                        : (*instance)->Run(inputs, outputs, why, check_values);
+  const bool ended_otherwise =
+      outcome == RunOutcome::kFailed || outcome == RunOutcome::kFailedAfterWrite || outcome == RunOutcome::kTraps;
+  if (ended_otherwise) lane.Forget();
   return consent && outcome == RunOutcome::kFailed ? RunOutcome::kFailedAfterWrite : outcome;
 }
 

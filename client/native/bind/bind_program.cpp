@@ -7,6 +7,7 @@
 
 #include "base/cache_lines.h"
 #include "client/lib/run/program.h"
+#include "client/lib/run/raised.h"
 #include "client/native/cpython/without_gil.h"
 #include "client/native/places/tensor_facts.h"
 #include "client/native/site/agreed_sizes.h"
@@ -64,6 +65,7 @@ std::vector<at::Tensor> Run(Program& program, const std::vector<at::Tensor>& ten
     outcome = program.Run(pointers.data(), pointers.size(), outputs, why);
     if (took != nullptr) *took = std::chrono::steady_clock::now() - began;
   }
+  Raised() = nullptr;  // It is said in words here.
   if (outcome == RunOutcome::kGuardFailed) {
     Throw(Error(Code::kInvalid, program.Explain(pointers.data(), pointers.size())));
   }

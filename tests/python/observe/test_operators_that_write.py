@@ -201,3 +201,66 @@ def test_arguments_of_a_call_that_are_one_tensor(ingot):
     for _ in range(3):
         for make in (lambda: [torch.ones(3), torch.ones(3)], lambda: [torch.ones(3)] * 2, lambda: (lambda t: [t[:3], t[1:4]])(torch.ones(5))):
             check(outcome(step, copy.deepcopy(make())), outcome(function, copy.deepcopy(make())))
+
+
+_attacked = torch.library.Library("attacked", "DEF")
+_attacked.define("twice(Tensor(a!) x) -> ()")
+_attacked.impl("twice", lambda x: (x.mul_(2), None)[1], "CompositeExplicitAutograd")
+_attacked.define("into(Tensor(a!) out, Tensor y) -> ()")
+_attacked.impl("into", lambda out, y: (out.resize_(y.shape), out.copy_(y), None)[2], "CompositeExplicitAutograd")
+_attacked.define("add_length(Tensor(a!) x, str text) -> ()")
+_attacked.impl("add_length", lambda x, text: (x.add_(len(text)), None)[1], "CompositeExplicitAutograd")
+_attacked.define("add_to(Tensor(a!) x, Tensor y) -> ()")
+_attacked.impl("add_to", lambda x, y: (x.add_(y), None)[1], "CompositeExplicitAutograd")
+
+
+@pytest.mark.parametrize("count", [8, 24])
+def test_many_of_them_at_sizes_that_vary(ingot, count):
+    def chain(x):
+        for _ in range(count):
+            x = x * 0.75
+            torch.ops.attacked.twice(x)
+        return x
+
+    chain.__qualname__ = f"chain of {count}"
+    step = ingot.compile(chain, wait=True)
+    for n in (4, 9, 5, 6, 7, 8, 4, 9):
+        torch.testing.assert_close(step(torch.ones(n, 6)), chain(torch.ones(n, 6)))
+    assert ingot.stats()["captures"] <= 3 and ingot.stats()["native_calls"] >= 5, step.why_miss()
+
+
+def test_what_resizes_an_intermediate_is_eager_s_and_leaves_no_plan_as_it_was_not_made(ingot):
+    def resizing(x):
+        out = torch.empty(4, 6)
+        torch.ops.attacked.into(out, x.sum(1, keepdim=True).expand(x.shape))
+        return (out + 1).sum()
+
+    step = ingot.compile(resizing, wait=True)
+    for n in (4, 4, 9, 9, 2000, 2000, 3, 4):
+        torch.testing.assert_close(step(torch.ones(n, 6)), resizing(torch.ones(n, 6)))
+    assert ingot.stats()["native_calls"] >= 2
+
+
+def test_a_text_may_be_empty(ingot):
+    def named(x):
+        y = x * 1
+        torch.ops.attacked.add_length(y, "")
+        torch.ops.attacked.add_length(y, "abc")
+        return y
+
+    step = ingot.compile(named, wait=True)
+    for _ in range(3):
+        assert torch.equal(step(torch.ones(3)), torch.full((3,), 4.0))
+    assert ingot.stats()["native_calls"] == 2, step.why_miss()
+
+
+def test_elements_that_lie_in_one_place_are_refused_by_name(ingot):
+    def expanded(x, y):
+        torch.ops.attacked.add_to(x[0], y[0])
+        return x + y
+
+    step = ingot.compile(expanded, wait=True)
+    for _ in range(3):
+        x = torch.ones(1, 6).expand(4, 6)
+        assert torch.equal(step(x, torch.ones(4, 6)), torch.full((4, 6), 3.0))
+    assert "names an element of memory twice" in step.why_miss()

@@ -148,6 +148,19 @@ def test_what_becomes_faster_is_served_again(timed, monkeypatch):
     assert run(step, plain, 20) == ["native"] * 20 and "[slower]" not in str(step.report())
 
 
+def test_a_profile_measures_what_would_be_served(timed, monkeypatch):
+    takes(monkeypatch, 0.02, 0.0)
+    plain = whole("profiled")
+    step, x = timed.compile(plain, wait=True), torch.randn(4, 8)
+    run(step, plain, 45)
+    assert run(step, plain, 5) == ["plain"] * 5
+    with torch.no_grad(), timed.profile(step) as profile:
+        for _ in range(3):
+            step(x)
+    assert CALLED[-3:] == ["native"] * 3 and "never_slower" in str(profile)
+    assert run(step, plain, 5) == ["plain"] * 5
+
+
 def test_each_size_for_itself(timed, monkeypatch):
     plain = whole("sizes")
     step = timed.compile(plain, wait=True)
@@ -214,3 +227,12 @@ def test_the_next_process_begins_with_it(store, tmp_path):
     ways, captures, _, report = store.python(text.replace("COUNT", "45"), INGOT_CONFIG=str(config))
     # The first call finds the code and is served; what is known of such calls comes with it.
     assert captures == 0 and ways[1:] == ["plain"] * 44 and "[slower]" in report
+
+
+@pytest.mark.parametrize("row", ["[5, Infinity, 5]", "[5, 1e400, 5]", f"[5, 1{'0' * 400}, 5]", "[5, -1, 5]", "[5, true, 5]", "[5.0, 5, 5]", "[5, 5]", "5", "null", '["5", 5, 5]'])
+def test_a_damaged_note_is_none(timed, row):
+    from ingot.reasons import notes
+
+    text = '{"why": "", "reason": "refused", "comes_apart": false, "read": [], "aside": [%s]}'
+    assert notes.note_of(text % "[5, 6, 7]").aside == ((5, 6, 7),)
+    assert notes.note_of(text % row) is None

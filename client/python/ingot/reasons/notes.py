@@ -41,10 +41,11 @@ def note_of(text: str) -> "Note | None":
         found = Note(**json.loads(text))
         read = tuple((str(kind), str(where), str(digest)) for kind, where, digest in found.read)
         _native.DependencyRecord([(*row, "") for row in read])
-        aside = tuple((int(sizes), int(served), int(plain)) for sizes, served, plain in found.aside)
-        is_one = isinstance(found.why, str) and found.reason in ("refused", "failed") and all(0 <= sizes < 1 << 64 for sizes, _, _ in aside)
+        aside = tuple((sizes, served, plain) for sizes, served, plain in found.aside)
+        are_numbers = all(type(number) is int and 0 <= number < 1 << 64 for row in aside for number in row)
+        is_one = isinstance(found.why, str) and found.reason in ("refused", "failed") and are_numbers
         return Note(found.why, found.reason, bool(found.comes_apart), read, aside) if is_one else None
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 
