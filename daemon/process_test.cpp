@@ -3,15 +3,16 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -24,10 +25,12 @@
 
 #include "client/lib/connect/start_daemon.h"
 #include "tests/support/daemon/test_server.h"
+#include "tests/support/eventually.h"
 
 namespace ingot::daemon {
 namespace {
 
+using ingot::support::Eventually;
 using nlohmann::json;
 
 class ProcessTest : public testing::Test {
@@ -60,10 +63,7 @@ class ProcessTest : public testing::Test {
   /// The daemon's locks are free once its process has ended.
   void WaitUntilGone() {
     for (const std::string& path : {Where().lock_path(), proto::SocketLockPath(Where().memory_socket)}) {
-      for (int i = 0; i < 6000 && proto::LockFile::HolderOf(path); ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      }
-      EXPECT_FALSE(proto::LockFile::HolderOf(path)) << path;
+      EXPECT_TRUE(Eventually([&] { return !proto::LockFile::HolderOf(path); })) << path;
     }
   }
   static std::string Trouble(client::Connection& connection) {
@@ -71,6 +71,27 @@ class ProcessTest : public testing::Test {
   }
 
   TestDir dir_;
+};
+
+/// How often anybody opens a file, from here on.
+class OpensOf {
+ public:
+  explicit OpensOf(const std::string& path) : watch_(inotify_init1(IN_CLOEXEC)) {
+    EXPECT_GE(inotify_add_watch(watch_.get(), path.c_str(), IN_OPEN), 0) << path;
+  }
+  /// Comes back after so many. Those that nobody has read yet may count as one.
+  bool WaitFor(int times) const {
+    while (times > 0) {
+      pollfd readable{watch_.get(), POLLIN, 0};
+      char events[4096];
+      if (poll(&readable, 1, 120'000) != 1 || read(watch_.get(), events, sizeof events) <= 0) return false;
+      --times;
+    }
+    return true;
+  }
+
+ private:
+  const UniqueFd watch_;
 };
 
 TEST_F(ProcessTest, StartsADaemonThatKeepsWhatItCompiled) {
@@ -110,7 +131,8 @@ TEST_F(ProcessTest, RemembersHowOftenAnEarlierDaemonCouldServe) {
     ASSERT_TRUE((*connection)->Query("drain"));
   }
   WaitUntilGone();
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // Into another window.
+  // Windows are those of the machine's clock: into another than any that the first can have counted in.
+  EXPECT_TRUE(Eventually([ended = time(nullptr)] { return time(nullptr) > ended; }));
   const auto connection = client::Connection::Open(options);
   ASSERT_TRUE(connection) << connection.error().ToText();
   EXPECT_EQ(json::parse(*(*connection)->Query("doctor"))["ok"], true);
@@ -228,9 +250,8 @@ TEST_F(ProcessTest, ServesFromMemoryWhereTheHoldersSocketCannotBeReached) {
     EXPECT_EQ(same->daemon_pid(), apart->daemon_pid());
   }
   // Once the holder is gone, whoever serves from memory gives way.
-  for (int i = 0; i < 6000 && proto::LockFile::HolderOf(proto::SocketLockPath(Where().memory_socket)); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  const std::string lock_path = proto::SocketLockPath(Where().memory_socket);
+  EXPECT_TRUE(Eventually([&] { return !proto::LockFile::HolderOf(lock_path); })) << lock_path;
   const auto kept = Open(there);
   ASSERT_TRUE(kept);
   EXPECT_EQ(Trouble(*kept), "");
@@ -243,8 +264,10 @@ TEST_F(ProcessTest, WaitsForAHolderThatEnds) {
   std::filesystem::permissions(endpoint.home, std::filesystem::perms::owner_all);
   auto lock = proto::LockFile::Take(endpoint.lock_path());
   ASSERT_TRUE(lock && *lock);
+  OpensOf opens(endpoint.lock_path());
   std::thread ends([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    // More often than a client asks: a daemon that has started asks again and again.
+    EXPECT_TRUE(opens.WaitFor(50));
     lock->reset();
   });
   const auto connection = Open();
@@ -313,8 +336,7 @@ TEST_F(ProcessTest, EndsOnceItsStoreIsGoneAndTheNextHasOne) {
   EXPECT_NE(next->daemon_pid(), static_cast<uint32_t>(first));
   EXPECT_EQ(Trouble(*next), "");
   ASSERT_TRUE(next->Compile(MakeCompile("f", "graph f 4")));
-  for (int i = 0; i < 6000 && kill(first, 0) == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_NE(kill(first, 0), 0);
+  EXPECT_TRUE(Eventually([&] { return kill(first, 0) != 0; }));
   std::stringstream said;
   said << std::ifstream(log).rdbuf();
   EXPECT_THAT(said.str(), testing::HasSubstr("somebody removed its store"));
@@ -338,12 +360,11 @@ TEST_F(ProcessTest, ClosesWhatWasOpenInItsStarterInTheForegroundToo) {
   client::ConnectionOptions options = Options();
   options.start = false;
   std::unique_ptr<client::Connection> connection;
-  for (int i = 0; i < 3000 && !connection; ++i) {
+  ASSERT_TRUE(Eventually([&] {
     auto found = client::Connection::Open(options);
     if (found) connection = std::move(found).value();
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  ASSERT_TRUE(connection);
+    return connection != nullptr;
+  }));
   EXPECT_EQ(connection->daemon_pid(), static_cast<uint32_t>(child));
   const UniqueFd again(open(held.c_str(), O_RDWR | O_CLOEXEC));
   EXPECT_EQ(flock(again.get(), LOCK_EX | LOCK_NB), 0);
@@ -464,7 +485,7 @@ TEST_F(StuckTest, EndsAtOnceAtASecondSignal) {
   Start("3600");
   kill(pid_, SIGTERM);
   // The first one has been seen once nobody can connect any more.
-  while (client::Channel::Connect(Where().socket)) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return !client::Channel::Connect(Where().socket); }));
   kill(pid_, SIGTERM);
   WaitUntilGone();
   EXPECT_THAT(Log(), testing::HasSubstr("a second signal"));

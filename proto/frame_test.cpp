@@ -189,7 +189,7 @@ TEST_F(Sockets, APeerThatSendsByteAfterByteIsATimeout) {
     SendRaw(EncodeHeader({1, 0, 1, 1 << 20}));
     while (!done) {
       ::send(left_.get(), "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-      std::this_thread::yield();
+      std::this_thread::yield();  // On purpose: one byte at a time.
     }
   });
   EXPECT_EQ(ReceiveFrame(right_.get(), Deadline::AfterMs(20)).error().code(), Code::kTimeout);

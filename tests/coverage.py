@@ -298,7 +298,7 @@ def models(only) -> str:
         known = variants_by_artifact()
         if not any(is_left_to_idle_time(known[artifact]) for row in rows for artifact in row.artifacts if artifact in known):
             break
-        time.sleep(5)
+        time.sleep(5)  # On purpose: who is asked all the time is never idle.
     lines = []
     for row in rows:
         stood = [known[artifact] for artifact in row.artifacts if artifact in known]

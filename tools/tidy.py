@@ -159,6 +159,19 @@ def check_tables(file: str, text: str) -> "list[str]":
             if re.search(r"\bflatbuffers::(Verifier [^:]|GetRoot<)|\bVerify\w+Buffer\(", line)]
 
 
+# Where tests wait for what gives no word of itself; tests/bench measures, and tests nothing.
+WAITING = ("tests/support/eventually.h", "tests/support/waiting.py", "tests/bench/")
+SLEEPS = re.compile(r"\b(sleep_for|sleep_until|usleep|nanosleep|this_thread::yield|time\.sleep)\(|(?<![\w.])sleep\(")
+
+
+def check_sleeps(file: str, text: str) -> "list[str]":
+    """Who sleeps until something must have happened fails on a busy machine, and wastes time on others. Where time itself is what a test needs, the line says why."""
+    if not file.startswith("tests/") and not re.search(r"_(test|contract)\.|/test_", file) or file.startswith(WAITING):
+        return []
+    return [f"{file}:{n}: Eventually() and wait_until() wait; a sleep says what it is for: \"On purpose: ...\"" for n, line in enumerate(text.splitlines(), 1)
+            if SLEEPS.search(line) and not re.search(r"(//|#) On purpose: \w", line)]
+
+
 def check_license(file: str, text: str) -> "list[str]":
     if pathlib.Path(file).suffix in (".h", ".cpp", ".py") and "SPDX-License-Identifier" not in text[:200]:
         return [f"{file}:1: no SPDX line"]
@@ -255,7 +268,7 @@ def main() -> int:
     found = check_dead(files, texts) + rooms.check_rooms(files) + rooms.check_inside(texts) + check_types(texts) + check_refusals(texts) + check_python() + check_format(files)
     for file, text in texts.items():
         for check in (check_directions, rooms.check_sizes, check_fences, check_lines, check_marks, check_errors, check_digests, check_waits,
-                      check_descriptors, check_tables, check_license):
+                      check_descriptors, check_tables, check_sleeps, check_license):
             found += check(file, text)
     print("\n".join(sorted(found)) or f"tidy: {len(texts)} files, nothing to say")
     return 1 if found else 0

@@ -39,6 +39,11 @@ class Budget : public std::enable_shared_from_this<Budget> {
 
   /// Who wants more than there is takes all. kTimeout, kCancelled.
   Task<Share> Take(uint64_t units, Until until);
+  /// Who waits.
+  size_t waiting() const {
+    MutexLock lock(mutex_);
+    return askers_.size();
+  }
 
  private:
   struct Asker {
@@ -51,7 +56,7 @@ class Budget : public std::enable_shared_from_this<Budget> {
   void Serve() REQUIRES(mutex_);
 
   const uint64_t units_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   uint64_t left_ GUARDED_BY(mutex_);
   std::deque<std::shared_ptr<Asker>> askers_ GUARDED_BY(mutex_);
 };

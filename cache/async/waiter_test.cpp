@@ -54,7 +54,7 @@ TEST(WaiterTest, NothingOfAnEndedWaitKeepsItsExecutorBusy) {
         auto waiter = std::make_shared<Waiter>();
         std::atomic<bool> begun{false};
         auto wait = runner->Go(WaitAfter(waiter, begun));
-        while (!begun) std::this_thread::yield();
+        while (!begun) std::this_thread::yield();  // On purpose: a thread that sleeps comes too late.
         // At any moment of its beginning.
         for (std::atomic<int> turns{i % 200}; turns > 0; --turns) {
         }
@@ -88,7 +88,7 @@ TEST(WaiterTest, ExecutorIsNotDoneWhileSomebodyWaits) {
         }(waiter, status, i),
         boost::asio::detached);
     std::thread waker([waiter = std::move(waiter), i] {
-      for (int turn = 0; turn < i % 8; ++turn) std::this_thread::yield();
+      for (int turn = 0; turn < i % 8; ++turn) std::this_thread::yield();  // On purpose: ever later.
       waiter->Wake();
     });
     io->run();

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <ctime>
@@ -17,6 +18,7 @@
 #include "base/temp_dir.h"
 #include "cache/redis/redis_index.h"
 #include "tests/support/cutting_proxy.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_service.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/register_history.h"
@@ -198,12 +200,12 @@ TEST_F(RedisFaultTest, CallsUnderWayAreBounded) {
   std::vector<std::future<Result<std::vector<Record>>>> calls;
   for (int i = 0; i < 30; ++i) calls.push_back(runner_.Go(client->Get({1, KeyOf("a")}, Patient())));
   // All that are too many come back while the others wait.
-  int refused = 0;
-  for (const Until patience = Patient(); refused < 20 && patience.Check();) {
-    refused = 0;
-    for (auto& call : calls) refused += call.wait_for(milliseconds(1)) == std::future_status::ready;
-  }
-  EXPECT_EQ(refused, 20);
+  const auto refused = [&] {
+    return std::ranges::count_if(
+        calls, [](auto& call) { return call.wait_for(milliseconds(0)) == std::future_status::ready; });
+  };
+  EXPECT_TRUE(ingot::support::Eventually([&] { return refused() >= 20; }));
+  EXPECT_EQ(refused(), 20);
   proxy.hold = false;
   int exhausted = 0;
   for (auto& call : calls) {
@@ -241,7 +243,7 @@ TEST_F(RedisFaultTest, NothingAcknowledgedIsLostWhenConnectionsAreCut) {
   for (int i = 0; i < 4; ++i) writers.push_back(runner_.Go(add(*clients[i % 2])));
   for (int cuts = 0; cuts < 30; ++cuts) {
     const int before = done;
-    for (const Until patience = Patient(); done < before + 5 && patience.Check();) std::this_thread::yield();
+    EXPECT_TRUE(ingot::support::Eventually([&] { return done >= before + 5; }));
     proxy.Cut();
   }
   stop = true;
@@ -266,7 +268,7 @@ TEST_F(RedisFaultTest, HistoriesUnderFaultsAreLinearizable) {
       proxy.delay_ms = i % 3;
       if (i % 4 == 1) proxy.Cut();
       if (i % 8 == 3) server.Freeze();
-      std::this_thread::sleep_for(milliseconds(3));
+      std::this_thread::sleep_for(milliseconds(3));  // On purpose: the server stands still for so long.
       server.Thaw();
     }
   });

@@ -56,6 +56,8 @@ class S3Blobs final : public BlobStore {
   /// Ends uploads under PREFIX/blobs that nobody finished for upload_age_max. How many those were.
   Task<size_t> SweepUploads(Until until);
   S3Counts counts() const;
+  /// Calls that have what they need but for the memory.
+  size_t waiting_for_memory() const { return load_bytes_->waiting(); }
 
  private:
   struct Load;

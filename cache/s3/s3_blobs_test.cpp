@@ -9,11 +9,13 @@
 
 #include "base/temp_dir.h"
 #include "tests/support/cache/blob_contract.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_s3.h"
 
 namespace ingot::cache {
 namespace {
 
+using ingot::support::Eventually;
 using ingot::support::FakeS3;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -218,11 +220,7 @@ TEST_F(S3Test, AnUploadThatFailsIsAbandonedThere) {
   const Result<bool> put = Await(store_->Put(DigestOf(blob->bytes()), blob, 1, Soon()));
   ASSERT_FALSE(put);
   EXPECT_EQ(put.error().code(), Code::kUnavailable);
-  const auto deadline = std::chrono::steady_clock::now() + seconds(30);
-  while (!server_.uploads().empty() && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  EXPECT_TRUE(server_.uploads().empty());
+  EXPECT_TRUE(Eventually([&] { return server_.uploads().empty(); }));
 }
 
 TEST_F(S3Test, SweepsUploadsOfThoseWhoDied) {
@@ -341,7 +339,7 @@ TEST_F(S3Test, StopAndDeadlineEndACallThatHangs) {
   EXPECT_EQ(late.error().code(), Code::kTimeout);
   std::stop_source stop;
   std::thread stopper([&] {
-    while (server_.requests_of("GET") < 2) std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_TRUE(Eventually([&] { return server_.requests_of("GET") >= 2; }));
     stop.request_stop();
   });
   const Result<SealedRef> stopped = Get(digest, {SteadyTime::max(), stop.get_token()});
@@ -349,11 +347,7 @@ TEST_F(S3Test, StopAndDeadlineEndACallThatHangs) {
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code(), Code::kCancelled);
   // Their connections are closed.
-  const auto deadline = std::chrono::steady_clock::now() + seconds(30);
-  while (server_.open_connections() != 0 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  EXPECT_EQ(server_.open_connections(), 0);
+  EXPECT_TRUE(Eventually([&] { return server_.open_connections() == 0; }));
   server_.Recover();
   ExpectBytes(Get(digest), 1000, 17);
 }
@@ -368,7 +362,7 @@ TEST_F(S3Test, WhoWaitsForAConnectionCanLeaveToo) {
   std::thread holder([&] {
     EXPECT_EQ(Await(narrow->Get(digest, {SteadyTime::max(), stop.get_token()})).error().code(), Code::kCancelled);
   });
-  while (server_.requests_of("GET") < 1) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_TRUE(Eventually([&] { return server_.requests_of("GET") >= 1; }));
   EXPECT_EQ(Await(narrow->Get(digest, Until::In(milliseconds(50)))).error().code(), Code::kTimeout);
   stop.request_stop();
   holder.join();
@@ -410,7 +404,7 @@ TEST_F(S3Test, GoesWhileNamesAreLookedUpAndCallsWait) {
         ended.set_value(response ? Code::kInternal : response.error().code());
       },
       boost::asio::detached);
-  while (server_.requests_of("GET") < 1) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_TRUE(Eventually([&] { return server_.requests_of("GET") >= 1; }));
   client.reset();
   EXPECT_EQ(ended.get_future().get(), Code::kCancelled);
 }
@@ -522,11 +516,7 @@ TEST_F(S3Test, LargeLoadsShareTheirMemory) {
   server_.Fail({.fault = Fault::kHang, .method = "GET", .range = "bytes=8388608-", .times = 1000});
   std::stop_source stop;
   std::thread stopper([&] {
-    const auto deadline = std::chrono::steady_clock::now() + seconds(30);
-    while (server_.requests_of("GET") < 6 + 2 && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(milliseconds(1));
-    }
-    std::this_thread::sleep_for(milliseconds(200));  // Others would ask now.
+    EXPECT_TRUE(Eventually([&] { return server_.requests_of("GET") >= 6 + 2 && narrow->waiting_for_memory() == 5; }));
     EXPECT_EQ(server_.requests_of("GET"), 6 + 2);
     stop.request_stop();
   });

@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -28,6 +30,7 @@
 #include "cache/store/rocks_store.h"
 #include "cache/store/rows_audit.h"
 #include "tests/support/cache/test_publish.h"
+#include "tests/support/eventually.h"
 #include "tests/support/faulty_disk.h"
 
 namespace ingot::cache {
@@ -697,6 +700,15 @@ TEST(LogWatch, ALogBeginsOnceTheOneBeforeIsSynced) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(std::filesystem::file_size(fmt::format("{}/{}.log", path, i)), 3u);
 }
 
+/// Whether a thread of this process waits for something.
+bool IsAsleep(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const size_t name_ends = line.rfind(") ");
+  return name_ends != std::string::npos && line.at(name_ends + 2) == 'S';
+}
+
 /// A database on a disk whose syncs of logs fail.
 class RocksDbLog : public testing::Test {
  protected:
@@ -738,18 +750,18 @@ TEST_F(RocksDbLog, AWriteMeetsALogWhoseSyncFailsInAFlush) {
     ASSERT_TRUE(Put(*db, "000", /*sync=*/false));
     FailSyncs(nth, 1);
     std::thread writer;
-    std::atomic<bool> is_writing{false};
+    std::atomic<pid_t> writing{0};
     Status written;
     disk_->OnFault([&] {
       if (writer.joinable()) return;
       writer = std::thread([&] {
-        is_writing = true;
-        is_writing.notify_one();
+        writing = gettid();
+        writing.notify_one();
         written = Put(*db, "001", /*sync=*/true);
       });
-      is_writing.wait(false);
+      writing.wait(0);
       // It waits for this sync, behind where RocksDB looks whether it may write.
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      EXPECT_TRUE(support::Eventually([&] { return IsAsleep(writing); }));
     });
     const Status compacted = db->Compact({});
     disk_->OnFault({});

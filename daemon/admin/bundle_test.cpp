@@ -6,7 +6,6 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "cache/index/local_blobs.h"
 #include "cache/index/local_index.h"
@@ -14,6 +13,7 @@
 #include "daemon/state/convert.h"
 #include "proto/cluster_generated.h"
 #include "tests/support/daemon/test_server.h"
+#include "tests/support/eventually.h"
 
 namespace ingot::daemon {
 namespace {
@@ -510,8 +510,7 @@ class SyncTest : public BundleTest {
   }
   void TearDown() override { unsetenv("XDG_CONFIG_HOME"); }
   void WaitUntilSent() {
-    for (int i = 0; i < 3000 && Waiting() != 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    EXPECT_EQ(Waiting(), 0);
+    EXPECT_TRUE(support::Eventually([&] { return Waiting() == 0; }));
   }
   int Waiting() {
     const auto answer = c_->Ask("outbox", json::object());

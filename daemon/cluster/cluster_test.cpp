@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Daemons of several machines that share an index and blobs, inside one process.
+#include <chrono>
+#include <thread>
+
 #include "base/fake_clock.h"
 #include "cache/async/circuit_breaker.h"
 #include "cache/index/rendezvous.h"
@@ -7,14 +10,17 @@
 #include "cache/index/sharded_index.h"
 #include "daemon/state/convert.h"
 #include "tests/support/daemon/test_machines.h"
+#include "tests/support/eventually.h"
 
 namespace ingot::daemon {
 namespace {
 
+using ingot::support::Eventually;
+
 TEST_F(ClusterTest, WhatOneMachineMadeServesAnother) {
   const auto a = Start("a");
   ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
-  WaitFor([&] { return Count(Counter::cluster_writes) == 2; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_writes) == 2; }));
   const auto b = Start("b", /*may_sign=*/false);
   auto found = b->client().Lookup(*MakeKey("f"));
   ASSERT_TRUE(found) << found.error().ToText();
@@ -38,7 +44,7 @@ TEST_F(ClusterTest, WhatIsAcknowledgedIsDurableAndWhatOthersHaveWaitsForNoDisk) 
   ASSERT_GE(made.size(), 3u) << "artifact, graph and entry";
   EXPECT_EQ(made.back(), (NotingStore::Write{Table::kEntries, true}));
   EXPECT_EQ(std::ranges::count(made, true, &NotingStore::Write::is_durable), 1);
-  WaitFor([&] { return Count(Counter::cluster_writes) == 2; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_writes) == 2; }));
   const auto taken_in = std::make_shared<NotingStore>();
   store_ = taken_in;
   const auto b = Start("b");
@@ -52,7 +58,7 @@ TEST_F(ClusterTest, AGraphThatCouldNotBeSharedIsSharedLater) {
   a->index().away = true;
   ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
   a->index().away = false;
-  WaitFor([&] { return Count(Counter::cluster_writes) == 2 && a->core().sharing.unsent() == 0; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_writes) == 2 && a->core().sharing.unsent() == 0; }));
   // Another function of the same graph.
   const auto b = Start("b");
   ASSERT_TRUE(b->client().Compile(MakeCompile("g", "graph f 4")));
@@ -62,7 +68,7 @@ TEST_F(ClusterTest, AGraphThatCouldNotBeSharedIsSharedLater) {
 TEST_F(ClusterTest, FailuresAreSharedWithTheCompilerThatFailed) {
   const auto a = Start("a");
   ASSERT_FALSE(a->client().Compile(MakeCompile("bad", "graph bad 4")));
-  WaitFor([&] { return Count(Counter::cluster_writes) >= 1; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_writes) >= 1; }));
   const auto b = Start("b");
   const auto answer = b->client().Compile(MakeCompile("bad", "graph bad 4"));
   ASSERT_FALSE(answer);
@@ -84,7 +90,7 @@ TEST_F(ClusterTest, ATierThatIsAwayOrSilentCostsItsTimeAndIsLeftAlone) {
   EXPECT_THAT(facts.index_breaker.why, testing::HasSubstr("away"));
   // What could not be sent is sent once the tier is back.
   a->index().away = false;
-  WaitFor([&] { return a->core().sharing.unsent() == 0; });
+  EXPECT_TRUE(Eventually([&] { return a->core().sharing.unsent() == 0; }));
   const auto b = Start("b", /*may_sign=*/false);
   EXPECT_TRUE(b->client().Lookup(*MakeKey("f3"))->reply.found);
 }
@@ -100,7 +106,7 @@ TEST_F(ClusterTest, WhatEachMachineAddsToAnEntryStays) {
       proto::CompileT request = MakeCompile(function, graph(which));
       AddDependency(request, "value", "steps", static_cast<uint64_t>(which));
       ASSERT_TRUE(machine.client().Compile(request));
-      WaitFor([&] { return machine.core().sharing.unsent() == 0; });
+      EXPECT_TRUE(Eventually([&] { return machine.core().sharing.unsent() == 0; }));
     };
     const auto variants = [&](Machine& machine) {
       const auto found = machine.client().Lookup(*MakeKey(function), -1, /*again=*/true);
@@ -131,7 +137,7 @@ TEST_F(ClusterTest, WhatNobodyHadIsAskedForAgainOnceItIsThere) {
     proto::CompileT request = MakeCompile("f", "graph f" + std::to_string(which) + " 4");
     AddDependency(request, "value", "steps", static_cast<uint64_t>(which));
     ASSERT_TRUE(machine.client().Compile(request));
-    WaitFor([&] { return machine.core().sharing.unsent() == 0; });
+    EXPECT_TRUE(Eventually([&] { return machine.core().sharing.unsent() == 0; }));
   };
   compile(*a, 2);
   compile(*b, 3);
@@ -154,15 +160,15 @@ TEST_F(ClusterTest, AnEntryThatIsNotTakenKeepsNothingElseBackAndIsGivenUp) {
     ASSERT_TRUE(a->client().Compile(MakeCompile(name, std::string("graph ") + name + " 4")));
   }
   // Their graphs could not be shared either, which is found out behind the answers.
-  WaitFor([&] { return a->core().sharing.unsent() == 6; });
+  EXPECT_TRUE(Eventually([&] { return a->core().sharing.unsent() == 6; }));
   a->index().away = false;
-  WaitFor([&] { return a->core().sharing.unsent() == 1; });
+  EXPECT_TRUE(Eventually([&] { return a->core().sharing.unsent() == 1; }));
   const auto b = Start("b", /*may_sign=*/false);
   EXPECT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
   EXPECT_TRUE(b->client().Lookup(*MakeKey("g"))->reply.found);
   // By now it is the only one, and the fault is its own.
   answer = Code::kInvalid;
-  WaitFor([&] { return a->core().sharing.unsent() == 0; });
+  EXPECT_TRUE(Eventually([&] { return a->core().sharing.unsent() == 0; }));
   EXPECT_EQ(Count(Counter::cluster_unsent), 1u);
 }
 
@@ -233,7 +239,8 @@ TEST_F(ClusterTest, StoresThatAreGoneStopNoReadOfTheOthers) {
   for (int i = 0; i < 5; ++i) {
     EXPECT_FALSE(RunTask(cluster.TextOf(DigestOf(lost), 1, Until::Done())));
     // As far apart as failures are that a breaker counts.
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    const auto apart = std::chrono::milliseconds(cache::BreakerLimits().apart_ms_min + 5);
+    std::this_thread::sleep_for(apart);  // On purpose: time is what makes them count.
   }
   EXPECT_TRUE(cluster.has_blobs());
   const auto found = RunTask(cluster.TextOf(DigestOf(kept), 1, Until::Done()));
@@ -248,12 +255,12 @@ TEST_F(ClusterTest, TheFirstLookUpOfAJobBringsTheOthers) {
     ASSERT_TRUE(a->client().Lookup(*MakeKey(function)));
     ASSERT_TRUE(a->client().Compile(MakeCompile(function, "graph " + function + " 4")));
   }
-  WaitFor([&] { return a->core().sharing.unsent() == 0 && Count(Counter::cluster_writes) == 10; });
+  EXPECT_TRUE(Eventually([&] { return a->core().sharing.unsent() == 0 && Count(Counter::cluster_writes) == 10; }));
   a->ChangeClient();
-  WaitFor([&] { return Count(Counter::cluster_manifests) == 1; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_manifests) == 1; }));
   const auto b = Start("b");
   ASSERT_TRUE(b->client().Lookup(*MakeKey("f0"))->reply.found);
-  WaitFor([&] { return Count(Counter::cluster_prefetched) == 4; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_prefetched) == 4; }));
   // The others are here, in whatever order they are asked for.
   b->index().away = true;
   for (const std::string& function : functions) EXPECT_TRUE(b->client().Lookup(*MakeKey(function))->reply.found);
@@ -267,14 +274,14 @@ TEST_F(ClusterTest, OfAJobNoMoreComesThanIsAllowed) {
     ASSERT_TRUE(a->client().Lookup(*MakeKey(function)));
     ASSERT_TRUE(a->client().Compile(MakeCompile(function, "graph " + function + " 4")));
   }
-  WaitFor([&] { return a->core().sharing.unsent() == 0 && Count(Counter::cluster_writes) == 8; });
+  EXPECT_TRUE(Eventually([&] { return a->core().sharing.unsent() == 0 && Count(Counter::cluster_writes) == 8; }));
   a->ChangeClient();
-  WaitFor([&] { return Count(Counter::cluster_manifests) == 1; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_manifests) == 1; }));
   const uint64_t bytes = std::string("artifact of graph f0 4").size();
   adjust_ = [&](Config& config) { config.cluster_prefetch_bytes_max = 2 * bytes; };
   const auto small = Start("small");
   ASSERT_TRUE(small->client().Lookup(*MakeKey("f0"))->reply.found);
-  WaitFor([&] { return Count(Counter::cluster_prefetched) == 2; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_prefetched) == 2; }));
   small->index().away = true;
   EXPECT_TRUE(small->client().Lookup(*MakeKey("f2"))->reply.found);
   EXPECT_FALSE(small->client().Lookup(*MakeKey("f3"))->reply.found);
@@ -293,7 +300,7 @@ TEST_F(ClusterTest, AJobThatGoesOnIsNotedOnceItUsesNothingNew) {
     ASSERT_TRUE(a->client().Lookup(*MakeKey(function)));
     ASSERT_TRUE(a->client().Compile(MakeCompile(function, "graph " + function + " 4")));
   }
-  WaitFor([&] { return Count(Counter::cluster_manifests) == 1; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_manifests) == 1; }));
 }
 
 TEST(CircuitBreakerTest, TakesWhatFailsTogetherForOneFailure) {

@@ -3,14 +3,17 @@
 #include "daemon/state/convert.h"
 #include "proto/cluster_generated.h"
 #include "tests/support/daemon/test_machines.h"
+#include "tests/support/eventually.h"
 
 namespace ingot::daemon {
 namespace {
 
+using ingot::support::Eventually;
+
 TEST_F(ClusterTest, NothingIsTakenFromAKeyThatIsNotTrusted) {
   const auto a = Start("a");
   ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
-  WaitFor([&] { return Count(Counter::cluster_writes) == 2; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_writes) == 2; }));
   WriteTrust("version = 1\n\n[[domain]]\nname = \"all\"\n");
   const auto b = Start("b", /*may_sign=*/false);
   EXPECT_FALSE(b->client().Lookup(*MakeKey("f"))->reply.found);
@@ -24,7 +27,7 @@ TEST_F(ClusterTest, ABlobThatIsNotWhatWasSignedIsNotTaken) {
   const auto a = Start("a");
   auto compiled = a->client().Compile(MakeCompile("f", "graph f 4"));
   ASSERT_TRUE(compiled);
-  WaitFor([&] { return Count(Counter::cluster_writes) == 2; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_writes) == 2; }));
   const Digest artifact{compiled->reply.variant->artifact_low, compiled->reply.variant->artifact_high};
   ASSERT_TRUE(shared_.Delete(Table::kArtifacts, artifact, {}));
   const auto b = Start("b", /*may_sign=*/false);
@@ -37,7 +40,7 @@ TEST_F(ClusterTest, SurvivesEveryDamageOfSharedRecords) {
   {
     const auto a = Start("a");
     ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
-    WaitFor([&] { return Count(Counter::cluster_writes) == 2; });
+    EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_writes) == 2; }));
   }
   const Digest entry = ToKey(*MakeKey("f")).ToDigest();
   const Buffer whole = shared_.Get(Table::kEntries, entry)->bytes;
@@ -73,7 +76,7 @@ TEST_F(ClusterTest, TheStoreIsLookedThroughOnlyOnceTheTrustFileHasChanged) {
   {
     const auto a = Start("a");
     ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
-    WaitFor([&] { return a->core().sharing.unsent() == 0; });
+    EXPECT_TRUE(Eventually([&] { return a->core().sharing.unsent() == 0; }));
   }
   // As of a daemon of before, which said nothing of what it had looked at; this one may have, and may not.
   const Digest seen = DigestOf("trust seen");
@@ -83,8 +86,8 @@ TEST_F(ClusterTest, TheStoreIsLookedThroughOnlyOnceTheTrustFileHasChanged) {
   uint64_t walks = Count(Counter::trust_walks);
   {
     const auto b = Start("b");
-    WaitFor([&] { return Count(Counter::trust_walks) == walks + 1; });
-    WaitFor([&] { return store_->StatOf(Table::kStats, DigestOf("trust seen")).has_value(); });
+    EXPECT_TRUE(Eventually([&] { return Count(Counter::trust_walks) == walks + 1; }));
+    EXPECT_TRUE(Eventually([&] { return store_->StatOf(Table::kStats, DigestOf("trust seen")).has_value(); }));
     walks = Count(Counter::trust_walks);
   }
   for (int i = 0; i < 3; ++i) {
@@ -95,7 +98,7 @@ TEST_F(ClusterTest, TheStoreIsLookedThroughOnlyOnceTheTrustFileHasChanged) {
   const auto other = std::move(cache::SigningKey::Generate("other")).value();
   WriteTrustOf({key_.get(), &other});
   const auto d = Start("d");
-  WaitFor([&] { return Count(Counter::trust_walks) == walks + 1; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::trust_walks) == walks + 1; }));
 }
 
 TEST_F(ClusterTest, WhatIsRevokedIsTakenBackHereAndInTheCluster) {
@@ -104,14 +107,14 @@ TEST_F(ClusterTest, WhatIsRevokedIsTakenBackHereAndInTheCluster) {
   const auto a = Start("a");
   ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
   ASSERT_TRUE(a->client().Compile(MakeCompile("g", "graph g 4")));
-  WaitFor([&] { return Count(Counter::cluster_writes) == 4; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_writes) == 4; }));
   const auto b = StartWith("b", &other);
   ASSERT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
   // By its graph, for another entry.
   ASSERT_TRUE(b->client().Compile(MakeCompile("h", "graph g 4")));
   ASSERT_TRUE(b->client().Compile(MakeCompile("own", "graph own 4")));
   EXPECT_EQ(Count(Counter::compiles), 3u);
-  WaitFor([&] { return b->core().sharing.unsent() == 0; });
+  EXPECT_TRUE(Eventually([&] { return b->core().sharing.unsent() == 0; }));
 
   WriteTrustOf({key_.get(), &other}, RevocationOf(*key_));
   const auto recalled = b->client().Query("recall", "{}");
@@ -135,12 +138,12 @@ TEST_F(ClusterTest, NobodySignsWhatAnotherHasSaidAlready) {
   WriteTrustOf({key_.get(), &other});
   const auto a = Start("a");
   ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
-  WaitFor([&] { return Count(Counter::cluster_writes) == 2; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_writes) == 2; }));
   const auto b = StartWith("b", &other);
   ASSERT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
   const Digest entry = ToKey(*MakeKey("f")).ToDigest();
   b->core().sharing.Offer(entry);
-  WaitFor([&] { return b->core().sharing.unsent() == 0; });
+  EXPECT_TRUE(Eventually([&] { return b->core().sharing.unsent() == 0; }));
   const Buffer bytes = shared_.Get(Table::kEntries, entry)->bytes;
   const auto* record = proto::ReadMessage<proto::ClusterEntry>(bytes);
   ASSERT_NE(record, nullptr);
@@ -156,12 +159,13 @@ TEST_F(ClusterTest, ABuilderWhoseArtifactsAreNotWhatTheirGraphsCompileToLosesIts
   const auto liar = StartWith("liar", &other);
   liar->compilers().AddToArtifacts(" and something else");
   ASSERT_TRUE(liar->client().Compile(MakeCompile("f", "graph f 4")));
-  WaitFor([&] { return Count(Counter::cluster_writes) == 4; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_writes) == 4; }));
   const auto b = Start("b", /*may_sign=*/false);
   ASSERT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
   ASSERT_TRUE(b->client().Lookup(*MakeKey("g"))->reply.found);
-  WaitFor([&] { return b->core().shadowing.counts().different == 1 && b->core().shadowing.counts().equal == 1; });
-  WaitFor([&] { return !b->client().Lookup(*MakeKey("f"))->reply.found; });
+  EXPECT_TRUE(Eventually(
+      [&] { return b->core().shadowing.counts().different == 1 && b->core().shadowing.counts().equal == 1; }));
+  EXPECT_TRUE(Eventually([&] { return !b->client().Lookup(*MakeKey("f"))->reply.found; }));
   EXPECT_TRUE(b->client().Lookup(*MakeKey("g"))->reply.found);
   EXPECT_GT(Count(Counter::cluster_distrusted), 0u) << "nothing new by that key";
 }

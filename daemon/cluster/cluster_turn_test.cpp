@@ -2,11 +2,15 @@
 // One compile for all machines: whose turn it is, who waits, and until when.
 #include <boost/asio/detached.hpp>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "tests/support/daemon/test_machines.h"
+#include "tests/support/eventually.h"
 
 namespace ingot::daemon {
 namespace {
+
+using ingot::support::Eventually;
 
 TEST_F(ClusterTest, OneCompileForAllMachinesThatMissAtOnce) {
   std::vector<std::unique_ptr<Machine>> machines;
@@ -103,7 +107,7 @@ TEST_F(ClusterTest, TheLeaseIsKeptUntilWhatItWasForIsThere) {
   tier_ = &gated;
   const auto a = Start("a");
   EXPECT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
-  WaitFor([&] { return gated.writes >= 1; });
+  EXPECT_TRUE(Eventually([&] { return gated.writes >= 1; }));
   const Digest graph_key = GraphKeyOf("graph f 4");
   cache::Lease lease = LeaseOf(graph_key);
   const uint64_t fence = lease.fence;
@@ -111,15 +115,15 @@ TEST_F(ClusterTest, TheLeaseIsKeptUntilWhatItWasForIsThere) {
   // It goes on for longer than the lease would last by itself.
   for (int beats = 0; beats < 5; ++beats) {
     bool has_changed = false;
-    WaitFor([&] {
+    EXPECT_TRUE(Eventually([&] {
       const cache::Lease before = std::exchange(lease, LeaseOf(graph_key));
       has_changed |= lease.fence != fence || lease.left > before.left;
       return has_changed;
-    });
+    }));
     ASSERT_EQ(lease.fence, fence);
   }
   gated.Open();
-  WaitFor([&] { return LeaseOf(graph_key).fence == 0; });
+  EXPECT_TRUE(Eventually([&] { return LeaseOf(graph_key).fence == 0; }));
 }
 
 TEST_F(ClusterTest, TheCompileOfAMachineThatDiedIsTakenOver) {
@@ -142,9 +146,9 @@ TEST_F(ClusterTest, OfManyThatWaitedTheFirstSaysWhatItCameTo) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const auto& machine : machines) {
-    WaitFor([&] { return machine->core().sharing.unsent() == 0; });
+    EXPECT_TRUE(Eventually([&] { return machine->core().sharing.unsent() == 0; }));
   }
-  WaitFor([&] { return Count(Counter::cluster_writes) >= 2; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_writes) >= 2; }));
   EXPECT_EQ(Count(Counter::cluster_writes), 2u) << "the graph, and the entry";
 }
 
@@ -156,7 +160,7 @@ TEST_F(ClusterTest, ACompileThatGoesOnIsWaitedForWhateverASingleCallMayTake) {
   std::thread first([&] { EXPECT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4"))); });
   a->compilers().WaitForJob();
   std::thread second([&] { EXPECT_TRUE(b->client().Compile(MakeCompile("f", "graph f 4"))); });
-  WaitFor([&] { return Count(Counter::cluster_waits) == 1; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_waits) == 1; }));
   // Twice what the holder says of his progress is no reason to ask for the lease or the record again.
   const int calls = b->index().calls;
   const Digest graph_key = GraphKeyOf("graph f 4");
@@ -187,11 +191,11 @@ TEST_F(ClusterTest, WhoWaitsHearsWhoCompilesAndUntilWhen) {
   waiting.progress = "mine";
   std::thread second([&] { EXPECT_TRUE(b->client().Compile(waiting)); });
   nlohmann::json flight;
-  WaitFor([&] {
+  EXPECT_TRUE(Eventually([&] {
     const auto answer = nlohmann::json::parse(*b->client().Query("progress", R"({"progress": "mine"})"));
     flight = answer.value("flight", nlohmann::json());
     return flight.is_object() && flight["left_s"].is_number();
-  });
+  }));
   EXPECT_EQ(flight["holder"], "a");
   EXPECT_EQ(flight["state"], "compiles");
   EXPECT_EQ(flight["lease"], "waits");
@@ -220,10 +224,10 @@ TEST_F(ClusterTest, AHolderThatLosesItsLeaseTakesItAgain) {
   ASSERT_NE(fence, 0u);
   // As a server that was started anew and knows of nothing.
   ASSERT_TRUE(RunTask(index_.Release(graph_key, fence, Until::Done())));
-  WaitFor([&] { return LeaseOf(graph_key).fence > fence; });
+  EXPECT_TRUE(Eventually([&] { return LeaseOf(graph_key).fence > fence; }));
   a->compilers().OpenGate();
   compile.join();
-  WaitFor([&] { return LeaseOf(graph_key).fence == 0; });
+  EXPECT_TRUE(Eventually([&] { return LeaseOf(graph_key).fence == 0; }));
 }
 
 TEST_F(ClusterTest, WithoutBlobsNobodyWaitsForWhatCannotCome) {
@@ -247,10 +251,11 @@ TEST_F(ClusterTest, WhatIsTooLargeToShareIsWaitedForOnce) {
         [&, machine = machines.back().get()] { EXPECT_TRUE(machine->client().Compile(MakeCompile("f", graph))); });
     if (machines.size() == 1) machines.front()->compilers().WaitForJob();
   }
-  WaitFor([&] { return Count(Counter::cluster_waits) == 2; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_waits) == 2; }));
   machines[0]->compilers().OpenGate();
   // Both at once, and not the last after the other.
-  WaitFor([&] { return machines[1]->compilers().started() == 1 && machines[2]->compilers().started() == 1; });
+  EXPECT_TRUE(
+      Eventually([&] { return machines[1]->compilers().started() == 1 && machines[2]->compilers().started() == 1; }));
   machines[1]->compilers().OpenGate();
   machines[2]->compilers().OpenGate();
   for (std::thread& thread : threads) thread.join();
@@ -263,7 +268,7 @@ TEST_F(ClusterTest, WhatIsTooLargeToShareKeepsNothingElseFromIt) {
   ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
   ASSERT_TRUE(a->client().Compile(MakeCompile("large", "graph far_too_large_for_an_index 4")));
   a->index().away = false;
-  WaitFor([&] { return a->core().sharing.unsent() == 0; });
+  EXPECT_TRUE(Eventually([&] { return a->core().sharing.unsent() == 0; }));
   const auto b = Start("b", /*may_sign=*/false);
   EXPECT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
   EXPECT_FALSE(b->client().Lookup(*MakeKey("large"))->reply.found);

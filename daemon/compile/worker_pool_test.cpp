@@ -23,6 +23,7 @@
 #include "base/metrics.h"
 #include "base/processors.h"
 #include "base/temp_dir.h"
+#include "tests/support/eventually.h"
 
 namespace ingot::daemon {
 namespace {
@@ -64,7 +65,7 @@ class Script {
   }
   /// Waits for a whole line.
   std::string WaitForNotes() const {
-    while (Notes().find('\n') == std::string::npos) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_TRUE(support::Eventually([&] { return Notes().find('\n') != std::string::npos; }));
     return Notes();
   }
 
@@ -74,12 +75,11 @@ class Script {
 
 /// Waits until a process has gone. Zombies, which somebody else must ask about, are gone.
 void WaitUntilGone(pid_t pid) {
-  while (true) {
+  EXPECT_TRUE(support::Eventually([&] {
     std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
     std::string number, name, state;
-    if (!(file >> number >> name >> state) || state == "Z" || state == "X") return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+    return !(file >> number >> name >> state) || state == "Z" || state == "X";
+  })) << pid;
 }
 
 std::optional<CompilersCondition> ConditionOf(const WorkerPool& pool, const std::string& name) {
@@ -461,7 +461,7 @@ TEST(WorkerPool, WaitsBeforeItReplacesWorkersThatJobsKeepLosing) {
   std::promise<Result<CompiledArtifact>> promise;
   ASSERT_TRUE(
       pool.Start({"graph f 4", ""}, [&](Result<CompiledArtifact> result) { promise.set_value(std::move(result)); }));
-  while (pool.pending() != 1 || pool.alive() != 0) std::this_thread::yield();
+  EXPECT_TRUE(support::Eventually([&] { return pool.pending() == 1 && pool.alive() == 0; }));
   clock.AdvanceSeconds(1);
   const auto served = promise.get_future().get();
   EXPECT_TRUE(served) << served.error().ToText();

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <future>
-#include <thread>
 
 #include "cache/store/memory_store.h"
 #include "daemon/late_store.h"
+#include "tests/support/eventually.h"
 
 namespace ingot::daemon {
 namespace {
@@ -26,13 +26,9 @@ TEST(Tombstones, AreFoundWhileTheDiskIsWritten) {
   });
   Tombstones stones(store, 8);
   auto added = std::async(std::launch::async, [&] { stones.Add({StoneOf(1)}); });
-  auto found = std::async(std::launch::async, [&] {
-    while (!stones.Find(Table::kEntries, {1, 1})) std::this_thread::yield();
-  });
-  EXPECT_EQ(found.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_TRUE(support::Eventually([&] { return stones.Find(Table::kEntries, {1, 1}).has_value(); }));
   go.set_value();
   added.get();
-  found.get();
   store.Join();
 }
 

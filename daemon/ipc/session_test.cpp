@@ -12,10 +12,12 @@
 #include "daemon/ipc/running.h"
 #include "daemon/state/descriptors.h"
 #include "tests/support/daemon/test_wire.h"
+#include "tests/support/eventually.h"
 
 namespace ingot::daemon {
 namespace {
 
+using ingot::support::Eventually;
 using nlohmann::json;
 using proto::MessageType;
 
@@ -39,7 +41,7 @@ class SessionTest : public WireTest {
     const Buffer body = proto::PackMessage<proto::Compile>(MakeCompile(function, "graph " + function + " 4"));
     const size_t before = compilers_->started();
     EXPECT_EQ(channel->Call(MessageType::Compile, body, 0).error().code(), Code::kTimeout);
-    while (compilers_->started() == before) std::this_thread::yield();
+    EXPECT_TRUE(Eventually([&] { return compilers_->started() != before; }));
     return channel;
   }
   /// The last frame before the daemon closes, as an error.
@@ -212,7 +214,12 @@ TEST_F(SessionTest, CompilesStarveNeitherLookupsNorQueries) {
     while (!open) changed.Wait(mutex);
   };
   // Every thread has one, and then the queue is full.
-  while (core_->pool.Post(wait) || begun < config_.pool_threads) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] {
+    const bool all_wait = begun == config_.pool_threads;
+    while (core_->pool.Post(wait)) {
+    }
+    return all_wait;
+  }));
   const auto connection = Connect();
   for (const char* verb : {"status", "stats", "list", "verify"}) EXPECT_TRUE(connection->Query(verb)) << verb;
   EXPECT_EQ(connection->Fetch({1, 2}).error().code(), Code::kNotFound);
@@ -259,7 +266,7 @@ TEST_F(SessionTest, DrainEndsAVerbThatTakesLong) {
   });
   compilers_->WaitForJob();
   ASSERT_TRUE(Connect()->Query("drain"));
-  while (client::Channel::Connect(socket_path())) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return !client::Channel::Connect(socket_path()); }));
   compilers_->OpenGate();
   verifying.join();
   server_->Wait();

@@ -7,18 +7,19 @@
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "cache/peer/remote_tokens.h"
 #include "cache/trust/signing_key.h"
 #include "tests/support/certificates.h"
 #include "tests/support/daemon/test_server.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_s3.h"
 #include "tests/support/redis_server.h"
 
 namespace ingot::daemon {
 namespace {
 
+using ingot::support::Eventually;
 using nlohmann::json;
 
 class ServeProcessTest : public ::testing::Test {
@@ -46,9 +47,7 @@ class ServeProcessTest : public ::testing::Test {
         Ignore((*connection)->Query("stop"), "it may end before it answers");
       }
       const auto where = proto::ResolveEndpoint(options.store_dir, "");
-      for (int i = 0; i < 3000 && proto::LockFile::HolderOf(where->lock_path()); ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      }
+      EXPECT_TRUE(Eventually([&] { return !proto::LockFile::HolderOf(where->lock_path()); })) << name;
     }
   }
   client::ConnectionOptions Options(const std::string& name) {
@@ -90,14 +89,6 @@ class ServeProcessTest : public ::testing::Test {
   static int64_t Stat(client::Connection& connection, const char* name) {
     const json stats = json::parse(*connection.Query("stats", R"({"all":true})"));
     return stats.value(name, int64_t{0});
-  }
-  template <typename Condition>
-  static bool Eventually(Condition condition) {
-    for (int i = 0; i < 3000; ++i) {
-      if (condition()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    return false;
   }
 
   TestDir dir_;

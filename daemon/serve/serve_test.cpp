@@ -24,6 +24,7 @@
 #include "proto/message.h"
 #include "tests/support/cutting_proxy.h"
 #include "tests/support/daemon/test_serve.h"
+#include "tests/support/eventually.h"
 
 namespace ingot::daemon {
 namespace {
@@ -32,6 +33,7 @@ using cache::RecordKey;
 using cache::SealedFile;
 using cache::SealedRef;
 using cache::Table;
+using ingot::support::Eventually;
 using proto::RemoteOp;
 using proto::RemoteType;
 using ::testing::AnyOf;
@@ -61,14 +63,6 @@ class ServeTest : public ::testing::Test {
     Buffer all(bytes);
     for (size_t i = 0; i < bytes; ++i) all[i] = static_cast<uint8_t>(i * 31 + i / 257 + seed);
     return SealedFile::Copy(all).value();
-  }
-  template <typename Condition>
-  static bool Eventually(Condition condition) {
-    for (int i = 0; i < 6000; ++i) {
-      if (condition()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return false;
   }
   /// What somebody hears who is refused.
   std::string Heard(const cache::RemoteClientOptions& options) {
@@ -634,7 +628,7 @@ TEST_F(ServeTest, AConnectionThatTheServerPartsWithCostsNobodyACall) {
   for (int i = 0; i < 12; ++i) {
     const Status got = Get(client);
     EXPECT_TRUE(got) << got.error().ToText();
-    std::this_thread::sleep_for(std::chrono::milliseconds(900 + 97 * i));
+    std::this_thread::sleep_for(std::chrono::milliseconds(900 + 97 * i));  // On purpose: idle for so long.
   }
   EXPECT_GT(Count(Counter::serve_sessions), 2u);
 }
@@ -657,7 +651,7 @@ TEST_F(ServeTest, SilenceEndsCalls) {
   EXPECT_TRUE(Eventually([&] { return static_cast<bool>(Get(client)); }));
   // A wait that is long for a good reason is not taken for silence.
   auto changed = runner_.Go(client.index.Changed(KeyOf("a"), 0, Soon()));
-  std::this_thread::sleep_for(std::chrono::milliseconds(5000));
+  std::this_thread::sleep_for(options.silence_max * 5 / 2);  // On purpose: longer than silence may last.
   ASSERT_TRUE(Set(client, "a", 0));
   const auto record = changed.get();
   EXPECT_TRUE(record) << record.error().ToText();

@@ -20,6 +20,7 @@
 
 #include "base/priority.h"
 #include "cache/async/waiter.h"
+#include "tests/support/eventually.h"
 
 namespace ingot::daemon {
 namespace {
@@ -157,7 +158,8 @@ TEST(ThreadPool, StopWaitsForCoroutinesThatWait) {
   };
   ASSERT_TRUE(pool.Spawn(work()));
   std::thread waking([&] {
-    std::this_thread::sleep_for(milliseconds(20));
+    // It takes nothing any more once it is told to end.
+    EXPECT_TRUE(support::Eventually([&] { return !pool.Post([] {}); }));
     waiter->Wake();
   });
   pool.Stop();

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/processors.h"
 #include "daemon/compile/graph_record.h"
@@ -13,10 +14,12 @@
 #include "daemon/state/convert.h"
 #include "daemon/state/variants.h"
 #include "tests/support/daemon/test_machines.h"
+#include "tests/support/eventually.h"
 
 namespace ingot::daemon {
 namespace {
 
+using ingot::support::Eventually;
 using nlohmann::json;
 using proto::Outcome;
 
@@ -50,12 +53,6 @@ class ImprovingTest : public ServerTest {
     ServerTest::TearDown();
     background_.Stop();
   }
-  /// Until what is done behind everybody's back is done.
-  template <typename Condition>
-  void WaitFor(Condition condition) {
-    for (int i = 0; i < 3000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    EXPECT_TRUE(condition());
-  }
   size_t Layouts(const std::string& function) {
     const auto hit = Connect()->Lookup(*MakeKey(function));
     EXPECT_TRUE(hit && hit->reply.found);
@@ -82,7 +79,7 @@ TEST_F(ImprovingTest, ABetterArtifactComesInTheServedOnesPlace) {
   const auto first = connection->Compile(MakeCompile("f", "graph loose 4"));
   ASSERT_TRUE(first) << first.error().ToText();
   EXPECT_EQ(LayoutsOf(first->file), 0u);
-  WaitFor([&] { return Count(Counter::improved) == 1; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::improved) == 1; }));
   EXPECT_EQ(Count(Counter::arena_bytes_saved), 100u);
   EXPECT_EQ(Layouts("f"), 1u);
   // Whoever had the other goes on with it, also where it has to be brought again.
@@ -104,19 +101,19 @@ TEST_F(ImprovingTest, ABetterArtifactComesInTheServedOnesPlace) {
 
 TEST_F(ImprovingTest, IdleTimeProvesWhatItsCompileHadNoTimeFor) {
   ASSERT_TRUE(Connect()->Compile(MakeCompile("f", "graph loose large 4")));
-  WaitFor([&] { return Count(Counter::proved_whole) == 1; });
-  WaitFor([&] { return Count(Counter::improved) == 1; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::proved_whole) == 1; }));
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::improved) == 1; }));
   // What takes the place of what was proved is not proved.
   EXPECT_EQ(Ask("inspect", {{"key", "f"}})["variants"][0]["provenance"]["graph_proof"]["skipped"], "it is large");
   ASSERT_TRUE(Connect()->Compile(MakeCompile("g", "graph slow large 4")));
-  WaitFor([&] { return Count(Counter::proved_whole) == 2; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::proved_whole) == 2; }));
   EXPECT_EQ(Count(Counter::quarantined), 0u);
 }
 
 TEST_F(ImprovingTest, WhatIdleTimeFindsWrongGoesIntoQuarantine) {
   const auto connection = Connect();
   ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph loose large wrong 4")));
-  WaitFor([&] { return Count(Counter::quarantined) == 1; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::quarantined) == 1; }));
   EXPECT_EQ(Count(Counter::proved_wrong), 1u);
   const auto hit = connection->Lookup(*MakeKey("f"));
   EXPECT_FALSE(hit && hit->reply.found);
@@ -142,10 +139,10 @@ TEST_F(ImprovingTest, NothingIsDoneWhileOthersNeedTheMachine) {
   busy_ = static_cast<double>(ProcessorCount());
   ASSERT_TRUE(Connect()->Compile(MakeCompile("f", "graph loose 4")));
   const int looks = looks_;
-  WaitFor([&] { return looks_ >= looks + 2; });
+  EXPECT_TRUE(Eventually([&] { return looks_ >= looks + 2; }));
   EXPECT_EQ(background_.started(), 0u);
   busy_ = 0;
-  WaitFor([&] { return Count(Counter::improved) == 1; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::improved) == 1; }));
 }
 
 TEST_F(ImprovingTest, ItGivesWayToACompileAndIsTriedAgain) {
@@ -156,14 +153,14 @@ TEST_F(ImprovingTest, ItGivesWayToACompileAndIsTriedAgain) {
   compilers_->CloseGate();
   std::thread client([this] { EXPECT_TRUE(Connect()->Compile(MakeCompile("g", "graph g 4"))); });
   compilers_->WaitForJob();
-  WaitFor([&] { return background_.pending() == 0; });
+  EXPECT_TRUE(Eventually([&] { return background_.pending() == 0; }));
   background_.OpenGate();
   const int looks = looks_;
-  WaitFor([&] { return looks_ >= looks + 2; });
+  EXPECT_TRUE(Eventually([&] { return looks_ >= looks + 2; }));
   EXPECT_EQ(Count(Counter::improved), 0u) << "somebody waits for a compile";
   compilers_->OpenGate();
   client.join();
-  WaitFor([&] { return Count(Counter::improved) == 1; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::improved) == 1; }));
 }
 
 TEST_F(TunedByHandTest, OnlyWhatIsAskedForIsImproved) {
@@ -362,18 +359,18 @@ TEST_F(ClusterTest, WhatWasImprovedIsComparedByItsRecipe) {
   const auto a = Start("a");
   a->core().background = &background;
   ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph loose 4")));
-  WaitFor([&] { return Count(Counter::cluster_writes) == 2; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_writes) == 2; }));
   ASSERT_TRUE(a->client().Query("tune", R"({"key":"f"})"));
   EXPECT_EQ(Count(Counter::improved), 1u);
   // The first entry is shared as it was. One that is made from here on has the better artifact.
   ASSERT_TRUE(a->client().Compile(MakeCompile("g", "graph loose 4")));
-  WaitFor([&] { return Count(Counter::cluster_writes) == 3; });
+  EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_writes) == 3; }));
   const auto b = Start("b", /*may_sign=*/false);
   const auto plain = b->client().Lookup(*MakeKey("f")), better = b->client().Lookup(*MakeKey("g"));
   ASSERT_TRUE(plain->reply.found && better->reply.found);
   EXPECT_EQ(LayoutsOf(plain->files.at(0)), 0u);
   EXPECT_EQ(LayoutsOf(better->files.at(0)), 1u);
-  WaitFor([&] { return b->core().shadowing.counts().equal == 2; });
+  EXPECT_TRUE(Eventually([&] { return b->core().shadowing.counts().equal == 2; }));
   EXPECT_EQ(b->core().shadowing.counts().different, 0u);
 }
 

@@ -16,6 +16,7 @@
 
 #include "daemon/web/listen_address.h"
 #include "tests/support/daemon/test_server.h"
+#include "tests/support/eventually.h"
 
 namespace ingot::daemon::web {
 namespace {
@@ -274,7 +275,7 @@ TEST_F(WebTest, EndsARequestThatNeverEnds) {
   std::thread drip([&] {
     while (!over) {
       browser.Send("x");
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // On purpose: somebody who is slow.
     }
   });
   EXPECT_TRUE(browser.IsClosed());
@@ -457,10 +458,10 @@ TEST_F(WebTest, AnAddressThatIsTakenStopsNobody) {
   EXPECT_NE(status["web_trouble"].get<std::string>().find(config_.web_listen), std::string::npos);
   EXPECT_NE(Connect()->Query("doctor")->find("web page"), std::string::npos);
   other.Reset();
-  for (int i = 0; i < 6000 && status["web"] == ""; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(support::Eventually([&] {
     status = json::parse(*Connect()->Query("status"));
-  }
+    return status["web"] != "";
+  }));
   EXPECT_EQ(status["web_trouble"], "");
   EXPECT_EQ(Ask("/").status, 200);
 }

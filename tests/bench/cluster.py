@@ -16,7 +16,8 @@ from collections.abc import Callable
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "support"), str(HERE)]
-from hosts import Caller, Cluster, Host, wait_until  # noqa: E402
+from hosts import Caller, Cluster, Host  # noqa: E402
+from waiting import wait_until  # noqa: E402
 from tabulate import tabulate  # noqa: E402
 
 # argv: a name of models.py. One process whose first call is served by whoever has it.

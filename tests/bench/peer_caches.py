@@ -22,7 +22,8 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "support"), str(HERE)]
-from hosts import BIN, Cluster, Host, free_port, wait_until  # noqa: E402
+from hosts import BIN, Cluster, Host, free_port  # noqa: E402
+from waiting import wait_until  # noqa: E402
 from tabulate import tabulate  # noqa: E402
 
 # With STEPS statements; another entry for each NUMBER.

@@ -7,7 +7,8 @@ import signal
 
 import pytest
 from functions import PROGRAM
-from hosts import Caller, Cluster, Host, wait_until
+from hosts import Caller, Cluster, Host
+from waiting import wait_until
 
 LEASE_MS = 1500
 # All of them where a real S3 server is meant (tools/test --cluster), or where they are asked for; else some, spread over the whole.

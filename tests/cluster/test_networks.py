@@ -8,7 +8,8 @@ import signal
 import pytest
 import wire
 from functions import PROGRAM
-from hosts import Caller, Cluster, Host, wait_until
+from hosts import Caller, Cluster, Host
+from waiting import wait_until
 
 
 # What a user has: a tier that does not answer is given up.

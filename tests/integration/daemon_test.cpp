@@ -8,6 +8,7 @@
 
 #include "client/lib/artifact/loaded_artifact.h"
 #include "tests/integration/real_daemon.h"
+#include "tests/support/eventually.h"
 
 namespace ingot::support {
 namespace {
@@ -213,7 +214,7 @@ TEST_F(IntegrationTest, TurnsTheDeathOfAWorkerIntoAnError) {
   ASSERT_EQ(workers.size(), 1u);
   const uint64_t ticks = TicksOf(workers[0]);
   std::thread killer([&] {
-    while (TicksOf(workers[0]) < ticks + 5) std::this_thread::yield();
+    EXPECT_TRUE(Eventually([&] { return TicksOf(workers[0]) >= ticks + 5; }));
     kill(workers[0], SIGKILL);
   });
   auto crashed = connection->Compile(LongRequest("long"));
@@ -247,7 +248,7 @@ TEST_F(IntegrationTest, FinishesACompileBeforeItEndsOnSigterm) {
   const auto connection = Open();
   const auto watcher = Open();
   std::thread terminator([&] {
-    while (Ask(*watcher, "status")["compiles_pending"] == 0) std::this_thread::yield();
+    EXPECT_TRUE(Eventually([&] { return Ask(*watcher, "status")["compiles_pending"] != 0; }));
     kill(static_cast<pid_t>(watcher->daemon_pid()), SIGTERM);
   });
   auto answer = connection->Compile(LongRequest("long"));

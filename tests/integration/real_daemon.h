@@ -4,17 +4,16 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/digest.h"
 #include "client/lib/connect/connection.h"
+#include "tests/support/eventually.h"
 #include "tests/support/recording_builder.h"
 
 namespace ingot::support {
@@ -104,10 +103,7 @@ class RealDaemonTest : public ::testing::Test {
   }
   void WaitUntilGone() const {
     const std::string lock = proto::ResolveEndpoint(dir_ + "/store")->lock_path();
-    for (int i = 0; i < 12000 && proto::LockFile::HolderOf(lock); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    EXPECT_FALSE(proto::LockFile::HolderOf(lock));
+    EXPECT_TRUE(Eventually([&] { return !proto::LockFile::HolderOf(lock); })) << lock;
   }
 
   std::string dir_;

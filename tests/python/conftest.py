@@ -16,6 +16,9 @@ BUILD = pathlib.Path(importlib.util.find_spec("ingot").origin).parents[2]
 BIN = BUILD / "bin"
 # Calls that meet a daemon which is starting wait for it, however busy the machine is.
 PATIENT = str(ROOT / "tests/support/patient.toml")
+# Of helpers that programs which tests start may use as well.
+SUPPORT = str(ROOT / "tests/support")
+sys.path.append(SUPPORT)
 
 
 class Store:

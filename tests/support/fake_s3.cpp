@@ -538,7 +538,7 @@ void FakeS3::Serve(Connection& connection) {
       if (!send(head)) return;
       for (const char c : reply.body) {
         if (is_ending() || !send(std::string_view(&c, 1))) return;
-        std::this_thread::sleep_for(plan->pause);
+        std::this_thread::sleep_for(plan->pause);  // On purpose: a server that is slow.
       }
       continue;
     }

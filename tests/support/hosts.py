@@ -26,6 +26,7 @@ import time
 
 import wire
 from steps import Steps
+from waiting import wait_until
 
 # The build that belongs to this interpreter; looked up without loading PyTorch.
 BUILD = pathlib.Path(importlib.util.find_spec("ingot").origin).parents[2]
@@ -38,13 +39,6 @@ def free_port() -> int:
         return s.getsockname()[1]
 
 
-def wait_until(what: str, is_so, seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
-
-
 class Proxy:
     """Stands in front of a server on the loopback and does what servers in trouble do, from the next byte on.
 
@@ -55,6 +49,8 @@ class Proxy:
     def __init__(self, port: int, listener: socket.socket, net: "Connections | None") -> None:
         self.mode, self.delay_s, self.cut_bytes = "pass", 5.0, 2000
         self._target, self._net = port, net
+        self._is_passing = threading.Event()
+        self._is_passing.set()
         self._open: "list[socket.socket]" = []
         self._listener = listener
         host, self.port = self._listener.getsockname()[:2]
@@ -63,6 +59,7 @@ class Proxy:
 
     def set(self, mode: str) -> None:
         self.mode = mode
+        (self._is_passing.clear if mode == "silent" else self._is_passing.set)()
         if mode == "refuse":
             for one in self._open:
                 with contextlib.suppress(OSError):
@@ -97,12 +94,11 @@ class Proxy:
         sent = 0
         with contextlib.suppress(OSError):
             while piece := source.recv(65536):
-                while self.mode == "silent":
-                    time.sleep(0.01)
+                self._is_passing.wait()
                 if self._net is not None:
                     self._net.pass_on(is_answer)
                 if self.mode == "slow":
-                    time.sleep(self.delay_s)
+                    time.sleep(self.delay_s)  # On purpose: a server that is slow.
                 if self.mode == "refuse":
                     break
                 if self.mode == "cut" and is_answer and sent + len(piece) > self.cut_bytes:
@@ -128,9 +124,9 @@ class Connections:
 
     def pass_on(self, is_answer: bool) -> None:
         """Comes back when the next piece of a connection would have come: what is lost is sent again, later."""
-        time.sleep(self.delay_s)
+        time.sleep(self.delay_s)  # On purpose: a network that is slow.
         while random.random() < (self.loss_in if is_answer else self.loss_out):
-            time.sleep(self.RETRANSMISSION_S)
+            time.sleep(self.RETRANSMISSION_S)  # On purpose: as a kernel that sends again.
 
 
 class Servers:

@@ -15,10 +15,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/temp_dir.h"
+#include "tests/support/eventually.h"
 
 namespace ingot::support {
 
@@ -74,8 +74,7 @@ class RedisServer {
       ::execvp(argv[0], argv.data());
       ::_exit(127);
     }
-    for (int i = 0; i < 6000 && !Answers(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    if (!Answers()) {
+    if (!Eventually([&] { return Answers(); })) {
       std::fprintf(stderr, "redis-server does not answer; its log is in %s\n", dir_.path().c_str());
       std::abort();
     }

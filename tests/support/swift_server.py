@@ -19,9 +19,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
+
+from waiting import wait_until
 
 KEY, SECRET, REGION, BUCKET = "test:tester", "testing", "us-east-1", "cache"
 STORAGE = """[DEFAULT]
@@ -95,16 +96,19 @@ def make_rings(etc: pathlib.Path, ports: "dict[str, int]") -> None:
 
 
 def wait_for(port: int, process: "subprocess.Popen[bytes]", what: str, log: pathlib.Path) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    def listens() -> bool:
         if process.poll() is not None:
             sys.exit(f"{what} ended with {process.returncode}:\n{log.read_text(errors='replace')[-4000:]}")
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
-            return
         except OSError:
-            time.sleep(0.05)
-    sys.exit(f"{what} does not listen on port {port}:\n{log.read_text(errors='replace')[-4000:]}")
+            return False
+        return True
+
+    try:
+        wait_until(f"{what} listens on port {port}", listens)
+    except AssertionError as late:
+        sys.exit(f"{late}:\n{log.read_text(errors='replace')[-4000:]}")
 
 
 def main() -> int:

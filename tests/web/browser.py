@@ -7,8 +7,11 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
-import time
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from waiting import wait_until
 
 PATIENCE_S = 60
 
@@ -92,11 +95,10 @@ class Page:
         return answer["result"].get("value")
 
     def wait(self, script: str) -> None:
-        end = time.monotonic() + PATIENCE_S
-        while not self.run(f"Boolean({script})"):
-            if time.monotonic() > end:
-                raise AssertionError(f"never true: {script}; the page says: {self.run('document.body.innerText')}")
-            time.sleep(0.05)
+        try:
+            wait_until(script, lambda: self.run(f"Boolean({script})"), PATIENCE_S)
+        except AssertionError as late:
+            raise AssertionError(f"{late}; the page says: {self.run('document.body.innerText')}") from None
 
     def size(self, width: int, height: int, dark: bool = False) -> None:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)

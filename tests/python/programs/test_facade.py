@@ -10,12 +10,12 @@ import inspect
 import pickle
 import subprocess
 import sys
-import time
 import weakref
 
 import pytest
 import torch
 from torch.nn.utils import parametrize
+from waiting import wait_until
 
 
 class Block(torch.nn.Module):
@@ -395,12 +395,12 @@ def test_what_its_owner_keeps_goes_with_its_owner(ingot, make):
         assert ingot.stats()["native_calls"] > before, step.report()
         return weakref.ref(block)
 
-    found, ends = alive(), time.monotonic() + 20
-    gc.collect()
-    while found() is not None and time.monotonic() < ends:  # The thread that compiled drops its job after it has said so.
-        time.sleep(0.05)
+    def is_gone():
         gc.collect()
-    assert found() is None
+        return found() is None
+
+    found = alive()
+    wait_until("the thread that compiled, which drops its job after it has said so, has dropped it", is_gone)
 
 
 # -- functions and methods --------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import sys
 import textwrap
 
 import pytest
-from conftest import BIN
+from conftest import BIN, SUPPORT
 
 MODEL = '''
 import torch
@@ -184,25 +184,37 @@ def test_disabled_and_required(store, tmp_path):
 
 
 def test_no_arguments_are_kept_after_a_recording_or_a_hit(store):
-    code = ("import gc, json, time, weakref, torch, ingot\n"
+    code = ("import gc, json, os, sys, weakref, torch, ingot\n"
+            f"sys.path.append({SUPPORT!r})\n"
+            "from waiting import wait_until\n"
             "step, x = ingot.compile(torch.nn.functional.silu, wait=True), torch.ones(4)\n"
             "with torch.no_grad():\n    step(x)\n"
             "left = weakref.ref(x)\n"
             "del x\n"
-            "for _ in range(5000):\n"  # The thread that compiled lets go a moment after the call returns.
-            "    gc.collect()\n"
-            "    if left() is None: break\n"
-            "    time.sleep(0.001)\n"
-            "print(json.dumps({'gone': left() is None, 'hits': ingot.stats()['entry_hits']}))\n")
-    assert store.python(code) == {"gone": True, "hits": 0}
+            # The thread that compiled lets go a moment after the call returns.
+            "wait_until('nothing keeps the argument', lambda: (gc.collect(), left())[1] is None)\n"
+            "print(json.dumps(ingot.stats()['entry_hits']))\n")
+    assert store.python(code) == 0
     store.cli("daemon", "stop")
-    assert store.python(code) == {"gone": True, "hits": 1}
+    assert store.python(code) == 1
 
 
 # The connection fails after the interpreter has begun to end: the last object to go asks for it, then waits
-# until the thread that connects has had time to ask for the GIL.
+# until the thread that connects has heard of it and gone on, to where it asks for the GIL.
 ENDING = '''
-import os, socket, sys, threading, time
+import os, socket, sys, threading
+sys.path.append(os.environ["SUPPORT"])
+from waiting import wait_until
+READS = {"7", "45", "47"}  # poll, recvfrom, recvmsg
+def reads():
+    found = []
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{thread}/syscall") as file:
+                found.append(file.read().split()[0] in READS)
+        except OSError:
+            pass  # It has ended.
+    return any(found)
 path = os.environ["INGOT_SOCKET"]
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(path)
@@ -210,17 +222,18 @@ listener.listen(1)
 import ingot
 step = ingot.compile(lambda x: x)
 peer, _ = listener.accept()
+wait_until("a thread waits for what the daemon says", reads)
 class Last:
-    def __del__(self, close=peer.close, sleep=time.sleep):
-        close()
-        sleep(0.2)
+    def __del__(self):
+        peer.close()
+        wait_until("no thread waits for it any more", lambda: not reads())
 sys.modules["__main__"].last = Last()
 print("{}")
 '''
 
 
 def test_a_process_that_ends_while_it_connects_ends_well(store, tmp_path):
-    store.python(ENDING, INGOT_SOCKET=str(tmp_path / "s"))
+    store.python(ENDING, INGOT_SOCKET=str(tmp_path / "s"), SUPPORT=SUPPORT)
 
 
 LAST = '''

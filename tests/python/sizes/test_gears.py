@@ -4,10 +4,10 @@
 Behaviours that torchair's own tests of gears hold it to have their twins here.
 """
 
-import time
 
 import pytest
 import torch
+from waiting import wait_until
 
 
 def gear(ingot, sizes, dims, **more):
@@ -33,9 +33,7 @@ class since:
 
 def wait_for_others(ingot) -> None:
     """What tests before have begun is counted when it ends."""
-    until = time.monotonic() + 60
-    while ingot.stats().get("under_way") and time.monotonic() < until:
-        time.sleep(0.01)
+    wait_until("what other tests have begun has ended", lambda: not ingot.stats().get("under_way"))
 
 
 # -- what a declaration may say ---------------------------------------------------------------------

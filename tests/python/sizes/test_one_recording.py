@@ -690,7 +690,12 @@ def test_an_interrupted_native_call_leaves_its_state_whole(ingot):
                 step(x)
             calls = int(model.done[0])
             main = threading.main_thread().ident
-            sender = threading.Thread(target=lambda: (time.sleep(0.002), signal.pthread_kill(main, signal.SIGUSR1)))
+
+            def send():
+                time.sleep(0.002)  # On purpose: in the middle of a call, whichever moment that is.
+                signal.pthread_kill(main, signal.SIGUSR1)
+
+            sender = threading.Thread(target=send)
             with pytest.raises(KeyboardInterrupt):
                 sender.start()
                 while True:

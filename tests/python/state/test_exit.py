@@ -54,16 +54,21 @@ def test_the_end_does_not_wait_for_the_daemon(store, tmp_path, when):
     silent.bind(str(tmp_path / "s"))
     silent.listen(1)
     found = store.python(f'''
-import json, time, torch, ingot
+import contextlib, json, threading, torch, ingot
 from ingot import _native
-when = {when!r}
+from ingot.site import background
+when, waits, plain = {when!r}, threading.Event(), background.waiting
+@contextlib.contextmanager
+def waiting():
+    with plain():
+        if threading.current_thread() is not threading.main_thread():
+            waits.set()
+        yield
+background.waiting = waiting
 f = ingot.compile(lambda x: x * 2 + 1, config=ingot.Config(connect_ms_max=60_000))
 result = f(torch.ones(3)).tolist()
-if when == "later":
-    from ingot.site import background
-    while background._recordings._in_work is None:
-        time.sleep(0.001)
-    time.sleep(0.3)  # The compile waits for the connection by now.
+if when == "later":  # The compile waits for the connection.
+    assert waits.wait(60)
 print(json.dumps([result, _native.end_background(5.0)]), flush=True)
 import os; os._exit(0)
 ''', INGOT_SOCKET=str(tmp_path / "s"))

@@ -3,8 +3,10 @@
 
 # A call is recorded while the daemon's workers stand still. argv: what the daemon is made to expect, in seconds; "": nothing.
 PROGRAM = """
-import json, logging, os, signal, subprocess, sys, time
+import json, logging, os, signal, subprocess, sys
 import torch, ingot
+sys.path.append(os.environ["SUPPORT"])
+from waiting import wait_until
 from ingot.site import compiles
 expected = os.environ["EXPECTED"]
 said = []
@@ -24,7 +26,7 @@ with torch.no_grad():
     for one in workers: os.kill(one, signal.SIGSTOP)
     g = ingot.compile(f)
     g(x)
-    while not any(one["state"] for one in ingot.stats().get("under_way", [])): time.sleep(0.01)
+    wait_until("the daemon knows of the compile", lambda: any(one["state"] for one in ingot.stats().get("under_way", [])))
     listed = ingot.stats()["under_way"]
     ended = g.wait(float(os.environ["WAIT"]))
     for one in workers: os.kill(one, signal.SIGCONT)
@@ -36,9 +38,9 @@ print(json.dumps({"ended": ended, "listed": listed, "said": said, "after": ingot
 
 
 def run(store, expected: str, wait: str):
-    from conftest import BIN
+    from conftest import BIN, SUPPORT
 
-    return store.python(PROGRAM, EXPECTED=expected, WAIT=wait, INGOT=str(BIN / "ingot"))
+    return store.python(PROGRAM, EXPECTED=expected, WAIT=wait, INGOT=str(BIN / "ingot"), SUPPORT=SUPPORT)
 
 
 def test_who_waits_goes_on_where_the_compile_is_known_to_take_much_longer(store):

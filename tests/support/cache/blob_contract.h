@@ -237,7 +237,7 @@ TEST_P(BlobContract, StoppedInTheMiddleLeavesNothingBehind) {
   for (int i = 0; i < 20; ++i) {
     std::stop_source stop;
     std::thread stopper([&] {
-      for (int turn = 0; turn < i * 20; ++turn) std::this_thread::yield();
+      for (int turn = 0; turn < i * 20; ++turn) std::this_thread::yield();  // On purpose: ever later.
       stop.request_stop();
     });
     const Until until{std::chrono::steady_clock::now() + std::chrono::seconds(60), stop.get_token()};

@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cache/index/indexed_blobs.h"
@@ -218,12 +217,6 @@ class ClusterTest : public testing::Test {
   /// What holds now.
   cache::Lease LeaseOf(const Digest& graph_key) { return *RunTask(index_.Watch(graph_key, ~0ull, "", Until::Done())); }
   uint64_t Count(Counter counter) const { return GlobalMetrics().Get(counter); }
-  /// Until what is done behind everybody's back is done.
-  template <typename Condition>
-  void WaitFor(Condition condition) {
-    for (int i = 0; i < 3000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    EXPECT_TRUE(condition());
-  }
 
   TestDir dir_;
   cache::MemoryStore shared_;

@@ -3,22 +3,22 @@
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/temp_dir.h"
 #include "client/lib/connect/connection.h"
 #include "proto/lock_file.h"
+#include "tests/support/eventually.h"
 
 namespace ingot::tools {
 namespace {
 
+using ingot::support::Eventually;
 using nlohmann::json;
 using testing::HasSubstr;
 
@@ -83,9 +83,7 @@ class MovingTest : public testing::Test {
       Ignore((*connection)->Query("stop"), "it may end before it answers");
     }
     const std::string lock = proto::ResolveEndpoint(options.store_dir)->lock_path();
-    for (int i = 0; i < 6000 && proto::LockFile::HolderOf(lock); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+    EXPECT_TRUE(Eventually([&] { return !proto::LockFile::HolderOf(lock); })) << lock;
   }
   void Fill(const std::string& name, const std::vector<std::string>& functions) const {
     const auto connection = Open(name);
@@ -112,10 +110,6 @@ class MovingTest : public testing::Test {
     const std::string line = made.out.substr(made.out.find("ingot-ed25519 "));
     const Ran added = RunLine(std::string(INGOT_PROGRAM) + " trust add '" + line.substr(0, line.find('\n')) + "'");
     ASSERT_EQ(added.status, 0) << added.out;
-  }
-  static bool WaitFor(const std::function<bool()>& condition) {
-    for (int i = 0; i < 3000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    return condition();
   }
 
   TempDir dir_;
@@ -290,14 +284,14 @@ TEST_F(LogTest, FollowsIntoTheFileAfterThisOne) {
     std::ifstream file(out);
     return std::string{std::istreambuf_iterator<char>(file), {}};
   };
-  ASSERT_TRUE(WaitFor([&] { return text().find("three") != std::string::npos; })) << text();
+  ASSERT_TRUE(Eventually([&] { return text().find("three") != std::string::npos; })) << text();
   Add("2026-01-31T12:00:03.000 info pid=7 fo");
   Add("ur\n");
   Add("2026-01-31T12:00:04.000 info pid=7 five\n");
   // As the daemon does when its log is full.
   std::filesystem::rename(log(), log() + ".1");
   Add("2026-01-31T12:00:05.000 info pid=7 six\n");
-  EXPECT_TRUE(WaitFor([&] { return text().find("six\n") != std::string::npos; })) << text();
+  EXPECT_TRUE(Eventually([&] { return text().find("six\n") != std::string::npos; })) << text();
   EXPECT_EQ(text(),
             "2026-01-31T12:00:02.000 debug pid=7 three\n2026-01-31T12:00:03.000 info pid=7 four\n"
             "2026-01-31T12:00:04.000 info pid=7 five\n2026-01-31T12:00:05.000 info pid=7 six\n");
