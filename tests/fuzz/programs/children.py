@@ -6,6 +6,7 @@ and an argument, run in a child forked from it. Stores are temporary, with a dae
 """
 
 import contextlib
+import ctypes
 import faulthandler
 import gc
 import importlib
@@ -147,6 +148,23 @@ def _run(function: str, argument: typing.Any, limit_s: float) -> bytes:
     return data
 
 
+_MADV_HUGEPAGE, _MADV_COLLAPSE, _HUGE = 14, 25, 1 << 21
+
+
+def _fold_memory() -> None:
+    """Memory of this process into large pages, where the kernel does that: a fork copies a list of its pages, which took a quarter of a child's time."""
+    madvise = ctypes.CDLL(None).madvise
+    madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    for line in pathlib.Path("/proc/self/maps").read_text().splitlines():
+        bounds, mode, _, _, _, *name = line.split()
+        if mode.startswith("rw") and name in ([], ["[heap]"]):
+            first, end = (int(bound, 16) for bound in bounds.split("-"))
+            first, end = -(-first // _HUGE) * _HUGE, end // _HUGE * _HUGE
+            for at in range(first, end, _HUGE):
+                madvise(at, _HUGE, _MADV_HUGEPAGE)
+                madvise(at, _HUGE, _MADV_COLLAPSE)
+
+
 def _serve(preload: "typing.Sequence[str]") -> None:
     import numpy  # noqa: F401
     import torch
@@ -158,6 +176,7 @@ def _serve(preload: "typing.Sequence[str]") -> None:
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()  # Collections in children would copy every page.
+    _fold_memory()
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # What programs print is no answer.
     while True:
