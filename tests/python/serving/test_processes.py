@@ -199,22 +199,23 @@ def test_no_arguments_are_kept_after_a_recording_or_a_hit(store):
     assert store.python(code) == 1
 
 
-# The connection fails after the interpreter has begun to end: the last object to go asks for it, then waits
-# until the thread that connects has heard of it and gone on, to where it asks for the GIL.
+# The connection fails after the interpreter has begun to end: the last object to go sees to it, then waits until the thread that connects
+# has heard of it, found that no daemon starts, and asks for the GIL.
 ENDING = '''
 import os, socket, sys, threading
 sys.path.append(os.environ["SUPPORT"])
 from waiting import wait_until
-READS = {"7", "45", "47"}  # poll, recvfrom, recvmsg
-def reads():
-    found = []
-    for thread in os.listdir("/proc/self/task"):
-        try:
-            with open(f"/proc/self/task/{thread}/syscall") as file:
-                found.append(file.read().split()[0] in READS)
-        except OSError:
-            pass  # It has ended.
-    return any(found)
+READS, ASKS_OR_STAYS = ("7", "45", "47"), ("202", "34")  # poll, recvfrom, recvmsg; futex, pause
+def does(thread):
+    try:
+        file = os.open(f"/proc/self/task/{thread}/syscall", os.O_RDONLY)  # Builtins are gone when the last object goes.
+    except OSError:
+        return "has ended"
+    call = os.read(file, 100).decode().split()[0]
+    os.close(file)
+    return call
+def readers():
+    return [thread for thread in os.listdir("/proc/self/task") if does(thread) in READS]
 path = os.environ["INGOT_SOCKET"]
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(path)
@@ -222,18 +223,21 @@ listener.listen(1)
 import ingot
 step = ingot.compile(lambda x: x)
 peer, _ = listener.accept()
-wait_until("a thread waits for what the daemon says", reads)
+wait_until("a thread waits for what the daemon says", readers)
+connects, = readers()
 class Last:
     def __del__(self):
+        listener.close()
         peer.close()
-        wait_until("no thread waits for it any more", lambda: not reads())
+        wait_until("the thread asks for the GIL", lambda: does(connects) in (*ASKS_OR_STAYS, "has ended"))
+        os.write(1, b'"waited"\\n')
 sys.modules["__main__"].last = Last()
 print("{}")
 '''
 
 
 def test_a_process_that_ends_while_it_connects_ends_well(store, tmp_path):
-    store.python(ENDING, INGOT_SOCKET=str(tmp_path / "s"), SUPPORT=SUPPORT)
+    assert store.python(ENDING, INGOT_SOCKET=str(tmp_path / "s"), INGOT_DAEMON="/bin/false", SUPPORT=SUPPORT) == "waited"
 
 
 LAST = '''

@@ -65,7 +65,7 @@ def waiting():
             waits.set()
         yield
 background.waiting = waiting
-f = ingot.compile(lambda x: x * 2 + 1, config=ingot.Config(connect_ms_max=60_000))
+f = ingot.compile(lambda x: x * 2 + 1, config=ingot.Config(connect_ms_max=60_000, first_lookup_ms_max=100))
 result = f(torch.ones(3)).tolist()
 if when == "later":  # The compile waits for the connection.
     assert waits.wait(60)
