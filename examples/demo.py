@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo: two real jobs, each run eager, cold, warm in a new process, and by four processes at once."""
+"""The demo: two real jobs, each run eager, cold, warm in a new process, and by several processes at once."""
 
+import argparse
 import importlib.util
 import json
 import os
@@ -69,10 +70,10 @@ def same_answer(job: str, eager: list, other: list) -> bool:
     return all(a[:2] == b[:2] and abs(a[2] - b[2]) < 2e-3 for a, b in zip(eager, other))
 
 
-def show(stage: Stage, job: str) -> None:
+def show(stage: Stage, job: str, processes: int) -> None:
     print(f"\n== {TITLES[job]}\n", flush=True)
     runs = [("eager", stage.run(job, "eager")), ("cold: nothing stored", stage.run(job, "ingot")),
-            ("warm: a new process", stage.run(job, "ingot")), ("warm: four at once, a thread each", stage.run(job, "ingot", 4))]
+            ("warm: a new process", stage.run(job, "ingot")), (f"warm: {processes} at once, a thread each", stage.run(job, "ingot", processes))]
     eager = runs[0][1][0]
     if job == "search":
         print(tabulate(runs[2][1][0]["answer"], headers=["query", "nearest sentence", "cosine"], maxcolwidths=[None, 60, None]), "\n")
@@ -90,15 +91,18 @@ def show(stage: Stage, job: str) -> None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="demo")
+    parser.add_argument("--processes", type=int, default=4, help="how many run at once (default: %(default)s)")
+    processes = parser.parse_args().processes
     with tempfile.TemporaryDirectory(prefix="ingot-demo-") as folder:
         stage = Stage(pathlib.Path(folder))
         try:
             for job in ("search", "generate"):
-                show(stage, job)
-            print("\n== four processes start at once with nothing stored\n", flush=True)
+                show(stage, job, processes)
+            print(f"\n== {processes} processes start at once with nothing stored\n", flush=True)
             print(stage.ingot("daemon", "stop"))
             shutil.rmtree(stage.folder / "store", ignore_errors=True)
-            rows = [[i, milliseconds(r["first_s"]), counters(r["stats"])] for i, r in enumerate(stage.run("search", "ingot", 4))]
+            rows = [[i, milliseconds(r["first_s"]), counters(r["stats"])] for i, r in enumerate(stage.run("search", "ingot", processes))]
             print(tabulate(rows, headers=["process", "first call", "this process counted"]))
             print("\n== the daemon's counters\n\n" + stage.ingot("stats"))
             print("\n== ingot list\n\n" + stage.ingot("list"), flush=True)

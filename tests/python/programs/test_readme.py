@@ -85,7 +85,7 @@ COMMANDS = {
     # Minutes: the metadata and what it depends on. test_package.py looks into a wheel.
     "pip install . --no-build-isolation": "--dry-run --no-deps --quiet",
     # What it runs once everything is set up, as it is here.
-    "tools/demo": "",
+    "tools/demo": "--processes 2",
     # An hour, of which this test is a part: that it starts, and says what it takes.
     "tools/test": "--help",
 }
