@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import starts
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # The build that belongs to this interpreter; looked up without loading PyTorch.
@@ -23,6 +24,8 @@ sys.path.append(SUPPORT)
 
 class Store:
     """A store directory with a daemon that starts on first use."""
+
+    parents = starts.Parents()
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
@@ -41,17 +44,23 @@ class Store:
         return json.loads(self.cli(*args, "--json"))
 
     def start(self, code: str, folder: "pathlib.Path | None" = None, **env: str) -> subprocess.Popen:
+        """A new process from nothing."""
         return subprocess.Popen([sys.executable, "-c", code], env={**self.env, **env}, cwd=folder or self.path.parent, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
 
     def python(self, code: str, folder: "pathlib.Path | None" = None, **env: str):
-        """Runs code in a new process; its last line of output is JSON."""
-        return self.finish(self.start(code, folder, **env))
+        """Runs code in a new process, which is forked where that can be (starts.py); its last line of output is JSON."""
+        done = self.parents.run(code, env={**self.env, **env}, folder=folder or self.path.parent)
+        return self._answer(done.returncode, done.stdout, done.stderr)
+
+    @classmethod
+    def finish(cls, process: subprocess.Popen):
+        out, err = process.communicate(timeout=300)
+        return cls._answer(process.returncode, out, err)
 
     @staticmethod
-    def finish(process: subprocess.Popen):
-        out, err = process.communicate(timeout=300)
-        assert process.returncode == 0, err
+    def _answer(status: int, out: str, err: str):
+        assert status == 0, err
         return json.loads(out.splitlines()[-1])
 
 
@@ -72,6 +81,12 @@ def pytest_collection_modifyitems(items):
     assert all((here / name).is_file() for name in LONGEST)
     turn = {here / name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: turn.get(item.path, len(turn)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def parents_end():
+    yield
+    Store.parents.close()
 
 
 @pytest.fixture(autouse=True)

@@ -5,14 +5,15 @@ of the same store."""
 
 import builtins
 import collections
+import os
 import pathlib
-import subprocess
 import sys
 import types
 
 import numpy
 import pytest
 import torch
+from conftest import Store
 
 
 class Case:
@@ -330,7 +331,7 @@ FOUND_AGAIN = ["a copy of the builtins", "a called function with builtins", "wha
 def test_another_process_looks_it_up_again(ingot, name):
     folder, said = str(pathlib.Path(__file__).parent), []
     for state in ("as it is", "as it is", "changed"):
-        done = subprocess.run([sys.executable, "-c", CHILD.format(folder=folder), name, state], capture_output=True, text=True)
+        done = Store.parents.run(CHILD.format(folder=folder), name, state, env=os.environ)
         assert done.returncode == 0, done.stderr[-2000:]
         said.append(done.stdout.strip())
     assert said[1] == "native 2", said

@@ -8,13 +8,14 @@ import enum
 import fractions
 import itertools
 import operator
+import os
 import pathlib
-import subprocess
 import sys
 import uuid
 
 import pytest
 import torch
+from conftest import Store
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,7 +210,7 @@ def test_another_process_looks_for_a_key_again(ingot):
     folder = str(pathlib.Path(__file__).parent)
     said = []
     for there, expected in ((1, 1.0), (1, 1.0), (2, 0.25), (1, 1.0)):
-        done = subprocess.run([sys.executable, "-c", CHILD.format(folder=folder), str(there), str(expected)], capture_output=True, text=True)
+        done = Store.parents.run(CHILD.format(folder=folder), str(there), str(expected), env=os.environ)
         assert done.returncode == 0, done.stderr[-2000:]
         said.append(done.stdout.strip())
     assert said[1] == said[3] == "native 2", said

@@ -195,8 +195,7 @@ print(stats["native_calls"], stats["captures"])
 def test_the_next_process_knows(store, tmp_path):
     counts = []
     for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", SECOND.format(here=os.path.dirname(__file__))], env=store.env, capture_output=True, text=True,
-                              timeout=120)
+        done = store.parents.run(SECOND.format(here=os.path.dirname(__file__)), env=store.env)
         assert done.returncode == 0, done.stderr
         counts.append(tuple(map(int, done.stdout.split())))
     assert counts[-1] == (6, 0), counts
