@@ -38,6 +38,7 @@ constexpr std::string_view kUnknown[] = {
     "set_.source_Storage_storage_offset",
     "set_.source_Tensor_storage_offset",
     "set_data",
+    "shallow_copy_data_",
     "rename_",
     "resize_as_sparse_",
 };

@@ -374,6 +374,8 @@ TEST(ImportRecording, SaysWhyItRefuses) {
   const Refused kCases[] = {
       {"unsupported: step 0 (aten::t_): writes its arguments in a way",
        [](auto& r, uint32_t x) { r.InPlace("aten::t_", Args(V(x))); }},
+      {"unsupported: step 0 (aten::shallow_copy_data_): writes its arguments in a way",
+       [](auto& r, uint32_t x) { r.InPlace("aten::shallow_copy_data_", Args(V(x), V(x))); }},
       {"unsupported: step 0 (guard::equal): operator namespace is reserved",
        [](auto& r, uint32_t x) { r.Step("guard::equal", Args(V(x)), Args()); }},
       {"corrupt: step 0 (aten silu): is no operator name",

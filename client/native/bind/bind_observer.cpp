@@ -54,10 +54,10 @@ void Tell(Observer& o, const py::function& hook, const Arguments&... arguments) 
 
 void BindObservedRun(py::class_<Observer>& type) {
   type.def("add_root",
-           [](Observer& o, py::handle object, std::string path) {
+           [](Observer& o, py::handle object, const std::string& path) {
              // Which object is passed may change from call to call.
              const bool is_passed = path.starts_with("object:");
-             const auto number = o.log().AddRoot(object.ptr(), std::move(path));
+             const auto number = o.log().AddRoot(object.ptr(), path);
              if (is_passed) o.log().NoteField(number, "kind");
            })
       .def("add_argument", [](Observer& o, py::handle object) { o.log().AddArgument(object.ptr()); })

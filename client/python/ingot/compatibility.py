@@ -8,7 +8,7 @@ import sys
 import sysconfig
 
 PYTHONS = ("3.11", "3.12", "3.13")
-TORCHES = ("2.11", "2.12", "2.13")
+TORCHES = ("2.11", "2.12", "2.13", "2.14", "2.15")
 AGAIN = "pip install --no-build-isolation --force-reinstall --no-deps <ingot's source>"
 
 

@@ -58,7 +58,9 @@ print(json.dumps({"same": same, "refused": refused, "stats": ingot.stats(), "rep
 CHANGES = {
     "a torch of the future": ('import torch; torch.__version__ = torch.torch_version.TorchVersion("2.99.0+cpu")',
                               r"ingot works with PyTorch 2\.11, .*; found 2\.99\.0\+cpu"),
-    "another torch": ('import torch; torch.__version__ = torch.torch_version.TorchVersion("2.12.1")', "this ingot was built for PyTorch .*, found 2.12.1; build it again"),
+    # One that Ingot works with, and not the one of this build.
+    "another torch": ('import torch; torch.__version__ = torch.torch_version.TorchVersion("2.12.1" if torch.__version__ >= (2, 13) else "2.13.1")',
+                      r"this ingot was built for PyTorch .*, found 2\.1[23]\.1; build it again"),
     "another Python": ('import types; sys.modules["ingot._built_for"] = types.SimpleNamespace(PYTHON="3.99", TORCH="2.13.0")',
                        r"this ingot was built for Python 3\.99, found 3\.\d+; build it again"),
     "no native module": ('sys.modules["ingot._native"] = None', "its native module cannot be used .*; build it again"),

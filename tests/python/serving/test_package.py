@@ -41,8 +41,8 @@ def test_versions_that_are_not_supported_are_named_with_those_that_are(ingot):
         compatibility.check_python("free-threaded 3.13")
     with pytest.raises(ImportError, match=r"built for Python 3\.12, found 3\.11"):
         compatibility.check_python("3.11", built="3.12")
-    with pytest.raises(ImportError, match=r"works with PyTorch 2\.11, 2\.12 and 2\.13; found 2\.14\.0"):
-        compatibility.check_torch("2.14.0", built="2.14.0")
+    with pytest.raises(ImportError, match=r"works with PyTorch 2\.11, 2\.12, 2\.13, 2\.14 and 2\.15; found 2\.16\.0"):
+        compatibility.check_torch("2.16.0", built="2.16.0")
 
 
 def test_another_source_is_another_build(tmp_path):
