@@ -154,6 +154,8 @@ std::optional<c10::IValue> PlainValue(const proto::PlanArg& arg, const c10::Type
     case c10::TypeKind::LayoutType:
     case c10::TypeKind::MemoryFormatType: return IntValue(arg, dims);
     case c10::TypeKind::StringType:
+    // From PyTorch 2.15 on a reduction is its name or an object; those that are recorded have names.
+    case c10::TypeKind::AnyType:
       if (arg.kind() == ArgKind::String) return c10::IValue(std::string(TextOf(arg)));
       return std::nullopt;
     case c10::TypeKind::DeviceObjType:

@@ -235,7 +235,7 @@ constexpr Group kGroups[] = {
     // What torch.ops holds, which are operators all.
     {Effect::kOperator, "torch._ops.*", "*"},
     {Effect::kApply, "torch._C._FunctionBase.", "apply"},
-    {Effect::kOperator, "torch._C.", "_jit_invoke"},
+    {Effect::kOperator, "torch._C.", "_jit_invoke _PyObjectDispatchFunc"},
     // -- settings of the thread that the shape or the key of a call holds, or that have one value
     // where a recording runs
     {Effect::kState, "torch.",

@@ -58,6 +58,10 @@ std::optional<InstructionListener::FrameMode> FrameModeOfTorch(std::string_view 
       {"/torch/_tensor.py", "Tensor.__hash__", FrameMode::kMute},
       // Numbers classes, and makes one for the way back.
       {"/torch/autograd/function.py", "FunctionMeta.", FrameMode::kMute},
+      // From Python 3.13 on, the text of an error says whether a module hides another; an attribute that a module has
+      // by
+      // `__getattr__` makes that text as well.
+      {"<frozen importlib._bootstrap>", "ModuleSpec.has_location", FrameMode::kMute},
       // Looks a class up when it is first asked for.
       {"/torch/_opaque_base.py", "OpaqueBaseMeta.", FrameMode::kMute},
   };
@@ -160,8 +164,10 @@ void Observer::EnterOperator(const EnteredFrame& frame) {
   if (MakesOperators(Py_TYPE(frame.first))) LoadAttribute(frame.first, is_bound);
   const PlaceValue stands_for = LoadPlace(frame.first, AccessKind::kAttribute, op);
   if (stands_for.is_absent() || PyFunction_Check(stands_for.object.get())) return;
-  const bool is_operator = EffectTable::IsNative(stands_for.object.get()) &&
-                           EffectTable::Shared().EffectOf(stands_for.object.get()) == Effect::kOperator;
+  // Where a kernel is Python code, PyTorch 2.15 looks for it by an object of its own.
+  const bool is_native = EffectTable::IsNative(stands_for.object.get()) ||
+                         EffectTable::NameOf(stands_for.object.get()) == "torch._C._PyObjectDispatchFunc";
+  const bool is_operator = is_native && EffectTable::Shared().EffectOf(stands_for.object.get()) == Effect::kOperator;
   if (!is_operator) Refuse("call", EffectTable::NameOf(stands_for.object.get()) + ", for which an operator stands");
 }
 

@@ -129,7 +129,7 @@ ADVICE = {
 }
 _LINE = re.compile(r"\S+:\d+\)")
 _SPELLED = ((r"\btorch\._VariableFunctions\.", "torch."), (r"\btorch\._C\._nn\.", "torch.nn.functional."), (r"\b_random\.Random\.", "random."), (r"\bbuiltins\.", ""),
-            (r"\bio\.open\b", "open"), (r"\btorch\._C\.", "torch."), (r"\baten::(\w+)(\.\w+)?", r"torch.\1"), (r"(\S+)!len\b", r"the length of \1"))
+            (r"\b_?io\.open\b", "open"), (r"\btorch\._C\.", "torch."), (r"\baten::(\w+)(\.\w+)?", r"torch.\1"), (r"(\S+)!len\b", r"the length of \1"))
 """What things are called where they are made, and what programs call them."""
 
 
