@@ -56,7 +56,7 @@ class AtenCall {
   void Invoke(torch::jit::Stack& stack) const;
   bool is_direct() const { return direct_ != Direct::kNone; }
   /// It writes arguments where they lie, and is not to run twice.
-  bool HasMemories() const { return step_->buffers() != nullptr && step_->buffers()->size() > 0; }
+  bool HasMemories() const { return step_->memories() != nullptr && step_->memories()->size() > 0; }
   /// Result `i` is an argument that it has written, which is there already.
   bool GivesBack(size_t i) const;
   /// Starts a collective: other ranks have seen the call.

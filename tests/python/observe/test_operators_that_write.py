@@ -223,10 +223,10 @@ def test_many_of_them_at_sizes_that_vary(ingot, count):
         return x
 
     chain.__qualname__ = f"chain of {count}"
-    step = ingot.compile(chain, wait=True)
+    step, before = ingot.compile(chain, wait=True), ingot.stats()["native_calls"]
     for n in (4, 9, 5, 6, 7, 8, 4, 9):
         torch.testing.assert_close(step(torch.ones(n, 6)), chain(torch.ones(n, 6)))
-    assert ingot.stats()["captures"] <= 3 and ingot.stats()["native_calls"] >= 5, step.why_miss()
+    assert ingot.stats()["captures"] <= 3 and ingot.stats()["native_calls"] >= before + 5, step.why_miss()
 
 
 def test_what_resizes_an_intermediate_is_eager_s_and_leaves_no_plan_as_it_was_not_made(ingot):
@@ -235,10 +235,10 @@ def test_what_resizes_an_intermediate_is_eager_s_and_leaves_no_plan_as_it_was_no
         torch.ops.attacked.into(out, x.sum(1, keepdim=True).expand(x.shape))
         return (out + 1).sum()
 
-    step = ingot.compile(resizing, wait=True)
+    step, before = ingot.compile(resizing, wait=True), ingot.stats()["native_calls"]
     for n in (4, 4, 9, 9, 2000, 2000, 3, 4):
         torch.testing.assert_close(step(torch.ones(n, 6)), resizing(torch.ones(n, 6)))
-    assert ingot.stats()["native_calls"] >= 2
+    assert ingot.stats()["native_calls"] >= before + 2
 
 
 def test_a_text_may_be_empty(ingot):
@@ -248,10 +248,10 @@ def test_a_text_may_be_empty(ingot):
         torch.ops.attacked.add_length(y, "abc")
         return y
 
-    step = ingot.compile(named, wait=True)
+    step, before = ingot.compile(named, wait=True), ingot.stats()["native_calls"]
     for _ in range(3):
         assert torch.equal(step(torch.ones(3)), torch.full((3,), 4.0))
-    assert ingot.stats()["native_calls"] == 2, step.why_miss()
+    assert ingot.stats()["native_calls"] == before + 2, step.why_miss()
 
 
 def test_elements_that_lie_in_one_place_are_refused_by_name(ingot):
