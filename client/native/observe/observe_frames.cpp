@@ -58,10 +58,6 @@ std::optional<InstructionListener::FrameMode> FrameModeOfTorch(std::string_view 
       {"/torch/_tensor.py", "Tensor.__hash__", FrameMode::kMute},
       // Numbers classes, and makes one for the way back.
       {"/torch/autograd/function.py", "FunctionMeta.", FrameMode::kMute},
-      // From Python 3.13 on, the text of an error says whether a module hides another; an attribute that a module has
-      // by
-      // `__getattr__` makes that text as well.
-      {"<frozen importlib._bootstrap>", "ModuleSpec.has_location", FrameMode::kMute},
       // Looks a class up when it is first asked for.
       {"/torch/_opaque_base.py", "OpaqueBaseMeta.", FrameMode::kMute},
   };

@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import enum
 import fractions
+import importlib.util
 import itertools
 import operator
 import os
@@ -310,3 +311,19 @@ def test_a_recorded_call_has_the_numbers_of_its_state(ingot):
         for at in (7, 1001, LARGE, 1002, LARGE, 1003, LARGE):
             state["at"] = at
             assert step(x)[0] == (2 if at is LARGE else 3), at
+
+
+SPEC = importlib.util.find_spec("json")
+
+
+def test_what_a_spec_says_of_a_module_is_seen(ingot, monkeypatch):
+    def located(x):
+        return x * 2 if SPEC.has_location else x + 1
+
+    step, x = ingot.compile(located, wait=True), torch.full((3,), 5.0)
+    before = ingot.stats()["native_calls"]
+    for _ in range(3):
+        assert torch.equal(step(x), x * 2)
+    assert ingot.stats()["native_calls"] == before + 2
+    monkeypatch.setattr(SPEC, "has_location", False)
+    assert torch.equal(step(x), x + 1)
