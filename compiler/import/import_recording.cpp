@@ -378,13 +378,7 @@ class Importer {
         if (std::ranges::find(roots, root) == roots.end()) roots.push_back(root);
       });
     }
-    for (const uint32_t root : roots) {
-      if (HasInternalOverlap(recording_.meta(root).type)) {
-        return Error(Code::kUnsupported,
-                     "written tensor is, or is a view of, one that names an element of memory twice");
-      }
-      TRY(memories_.Take(root));
-    }
+    for (const uint32_t root : roots) TRY(memories_.Take(root));
     TRY_ASSIGN(const std::vector<uint32_t> returned, call.ResultIds());
     std::vector<uint32_t> fresh;  // Results that are memory of their own.
     for (const uint32_t id : returned) {

@@ -112,16 +112,20 @@ Result<ValueId> Memories::Use(uint32_t id) {
   return cells_[id].value;
 }
 
-Status Memories::Write(uint32_t id, ValueId value) {
-  const uint32_t memory = cells_[id].memory;
-  if (IsTangled(id)) return WrittenTangled();
-  // Undoing the views one by one, a write to one of the places would not reach the others.
+/// Undoing views one by one, a write to one of the places of an element would not reach the others.
+Status Memories::NamesElementsOnce(uint32_t id) const {
   for (uint32_t at = id;; at = cells_[at].view->parent) {
     if (HasInternalOverlap(recording_.meta(at).type)) {
       return Error(Code::kUnsupported, "written tensor is, or is a view of, one that names an element of memory twice");
     }
-    if (!cells_[at].view) break;
+    if (!cells_[at].view) return {};
   }
+}
+
+Status Memories::Write(uint32_t id, ValueId value) {
+  const uint32_t memory = cells_[id].memory;
+  if (IsTangled(id)) return WrittenTangled();
+  TRY(NamesElementsOnce(id));
   std::vector<std::pair<uint32_t, ValueId>> updated = {{id, value}};
   while (cells_[updated.back().first].view) {
     const auto [at, now] = updated.back();
@@ -165,6 +169,7 @@ std::vector<uint32_t> Memories::CallersRoots() const {
 
 Status Memories::Take(uint32_t root) {
   if (IsTangled(root)) return WrittenTangled();
+  TRY(NamesElementsOnce(root));
   TRY_ASSIGN(const ValueId value, Use(root));
   Node node{std::string(kMemoryOp), {Ref{value}}};
   node.effects = kOpaque;

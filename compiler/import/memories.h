@@ -71,6 +71,7 @@ class Memories {
     bool is_input = false;
   };
 
+  Status NamesElementsOnce(uint32_t id) const;
   uint32_t AddMemory(uint32_t root);
   /// The position of the memory's root among the sources.
   std::optional<size_t> CallersAround(uint32_t id) const;

@@ -79,7 +79,9 @@ void PlanWriter::Touch(uint32_t value) {
 }
 
 void PlanWriter::Push(std::unique_ptr<proto::PlanStepT> step, NodeId node) {
-  for (const uint32_t value : step->buffers) Touch(value);
+  for (const auto* values : {&step->buffers, &step->memories}) {
+    for (const uint32_t value : *values) Touch(value);
+  }
   for (const uint32_t value : step->results) Touch(value);
   for (const auto& arg : step->args) {
     if (arg->kind != proto::ArgKind::Value && arg->kind != proto::ArgKind::ValueList) continue;
