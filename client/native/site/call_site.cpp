@@ -103,7 +103,7 @@ PyObject* Attempt(CallSite* self, CallFrame& frame, PyObject* const* args, size_
     reason = std::string("unsupported:") + frame.arguments.unsupported;
     return nullptr;
   }
-  VariantTable::OfSignature* const known = self->variants.Of(frame.arguments.signature);
+  const boost::local_shared_ptr<VariantTable::OfSignature> known = self->variants.Of(frame.arguments.signature);
   if (known == nullptr) return nullptr;
   Refused* const refused = RefusedOf(self, frame.arguments.signature);
   if (refused != nullptr && !refused->retries.IsTurn()) {
@@ -115,11 +115,8 @@ PyObject* Attempt(CallSite* self, CallFrame& frame, PyObject* const* args, size_
     if (turn->IsPlain()) return nullptr;
   }
   CallFrame::Withheld withheld{.is_turn = vote == nullptr && self->VerifiesNext()};
-  // Another thread may have emptied the table while it was asked whether a trial may begin.
-  VariantTable::OfSignature* const still = self->variants.Of(frame.arguments.signature);
-  if (still == nullptr) return nullptr;
-  PyObject* result = frame.Serve(still->variants, reason, withheld, vote);
-  // Looked for again for the same reason.
+  PyObject* result = frame.Serve(known->variants, reason, withheld, vote);
+  // Looked for again: another thread may have emptied the table meanwhile.
   if (Refused* again = RefusedOf(self, frame.arguments.signature)) again->retries.Note(result != nullptr);
   if (result != nullptr || withheld.is_verified) ++self->served;
   return withheld.program != nullptr ? CallWithheld(self, withheld, args, count, kwnames) : result;
@@ -130,7 +127,8 @@ PyObject* CallInParts(CallSite* self, const std::string& signature, const Refuse
                       const std::vector<const at::Tensor*>& tensors, PyObject* const* args, size_t nargsf,
                       PyObject* kwnames) {
   const PythonRef in_pieces = PythonRef::Borrow(refused.in_pieces.get());
-  const TimedCall turn(self->paces, self->variants.TrialsOf(signature), tensors);
+  const boost::local_shared_ptr<Trials> trials = self->variants.TrialsOf(signature);
+  const TimedCall turn(self->paces, *trials, tensors);
   if (turn.IsPlain()) return CallPlain(self, signature, turn, args, nargsf, kwnames);
   const InParts scope(true);
   if (in_pieces) return Ended(self, signature, turn, PyObject_Vectorcall(in_pieces.get(), args, nargsf, kwnames));

@@ -52,7 +52,7 @@ PyObject* Prove(PyObject* object, PyObject* args) {
   try {
     const auto program = pybind11::handle(handle).cast<std::shared_ptr<Program>>();
     const auto proven = pybind11::handle(sizes).cast<std::vector<std::vector<int64_t>>>();
-    const VariantTable::OfSignature* const known = self->variants.Of(TextOf(signature));
+    const boost::local_shared_ptr<VariantTable::OfSignature> known = self->variants.Of(TextOf(signature));
     size_t found = 0;
     for (const auto& variant : known == nullptr ? VariantTable::Variants() : known->variants) {
       if (&variant->program() != program.get()) continue;

@@ -18,14 +18,12 @@ uint64_t SizesOf(const std::vector<const at::Tensor*>& tensors) {
   return sizes;
 }
 
-TimedCall::TimedCall(PyObject* paces, const std::shared_ptr<Trials>& trials,
-                     const std::vector<const at::Tensor*>& tensors) {
+TimedCall::TimedCall(PyObject* paces, Trials& trials, const std::vector<const at::Tensor*>& tensors) {
   if (Measurement::IsUnderWay()) return;  // Of what is served, and slower for it.
-  if (trials->IsQuiet()) {
-    trials->Pass();
+  if (trials.IsQuiet()) {
+    trials.Pass();
     return;
   }
-  const std::shared_ptr<Trials> held = trials;  // Python is asked, and the table may go meanwhile.
   const auto may_begin = [paces] {
     if (paces == nullptr) return false;
     PyObject* const answer = PyObject_CallMethod(paces, "may_begin", nullptr);
@@ -35,7 +33,7 @@ TimedCall::TimedCall(PyObject* paces, const std::shared_ptr<Trials>& trials,
     return may;
   };
   sizes_ = SizesOf(tensors);
-  turn_ = held->Next(sizes_, may_begin);
+  turn_ = trials.Next(sizes_, may_begin);
   if (IsTimed()) began_ = std::chrono::steady_clock::now();
 }
 

@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,15 +16,15 @@ namespace ingot::client {
 /// As many elements, more or less: calls that take about as long.
 uint64_t SizesOf(const std::vector<const at::Tensor*>& tensors);
 
-/// One call's turn in the trials of its signature, and how long it takes where that is timed. `owner` is the engine:
-/// its
-/// `_may_time()` says whether a trial may begin, its `_paces(signature, sizes, stands_aside, served_ns, plain_ns)` is
-/// told what one comes to.
+/// One call's turn in the trials of its signature, and how long it takes where that is timed. `paces` is the engine's
+/// (ingot/site/paces.py), null where no trial is to begin: its `may_begin()` is asked, its
+/// `verdict(signature, sizes, stands_aside, served_ns, plain_ns)` is told what one comes to.
 class TimedCall {
  public:
   /// Nobody's turn: served, and not timed.
   TimedCall() = default;
-  TimedCall(PyObject* paces, const std::shared_ptr<Trials>& trials, const std::vector<const at::Tensor*>& tensors);
+  /// Who holds the trials holds them while Python is asked, too.
+  TimedCall(PyObject* paces, Trials& trials, const std::vector<const at::Tensor*>& tensors);
 
   bool IsPlain() const { return turn_ == Trials::Turn::kPlain || turn_ == Trials::Turn::kTimedPlain; }
   bool IsTimed() const { return turn_ == Trials::Turn::kTimedServed || turn_ == Trials::Turn::kTimedPlain; }

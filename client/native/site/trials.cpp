@@ -23,11 +23,10 @@ bool IsSlower(int64_t served, int64_t plain, bool was_aside) {
 /// The bits of an irrational number: no rhythm.
 bool Random(size_t round) { return (0x9E3779B97F4A7C15U >> (round % 64) & 1) != 0; }
 
-std::chrono::nanoseconds Median(const int64_t* times, size_t count) {
-  std::array<int64_t, 16> sorted{};
-  std::copy(times, times + count, sorted.begin());
-  std::sort(sorted.begin(), sorted.begin() + static_cast<ptrdiff_t>(count));
-  return std::chrono::nanoseconds(sorted[count / 2]);
+template <size_t N>
+std::chrono::nanoseconds Median(std::array<int64_t, N> times, size_t count) {
+  std::sort(times.begin(), times.begin() + static_cast<ptrdiff_t>(count));
+  return std::chrono::nanoseconds(times[count / 2]);
 }
 
 }  // namespace
@@ -111,8 +110,8 @@ void Trials::Settle(bool stands_aside) {
   } else if (const auto known = aside_.find(trial.sizes); known != aside_.end()) {
     known->second.calls = std::min(known->second.calls * 4, kQuietMax);
     known->second.left = known->second.calls;
-  } else if (aside_.size() < kAsideSizesMax) {
-    aside_[trial.sizes] = Aside{.left = kAsideMin, .calls = kAsideMin, .is_own = true};
+  } else {
+    Keep(trial.sizes, Aside{.left = kAsideMin, .calls = kAsideMin, .is_own = true});
   }
   trial_.reset();
   left_ = quiet_ = before_;
@@ -130,14 +129,20 @@ std::optional<Trials::Verdict> Trials::Note(Turn turn, uint64_t sizes, std::chro
   const bool was_aside = trial_->was_aside;
   const Verdict verdict{.sizes = sizes,
                         .stands_aside = *stands_aside,
-                        .served = Median(trial_->served.data(), trial_->rounds),
-                        .plain = Median(trial_->plain.data(), trial_->rounds)};
+                        .served = Median(trial_->served, trial_->rounds),
+                        .plain = Median(trial_->plain, trial_->rounds)};
   Settle(*stands_aside);
   return was_aside == *stands_aside ? std::nullopt : std::optional(verdict);
 }
 
 void Trials::StandAside(uint64_t sizes, uint32_t calls) {
-  if (aside_.size() < kAsideSizesMax) aside_[sizes] = Aside{.left = calls, .calls = calls, .is_own = false};
+  Keep(sizes, Aside{.left = calls, .calls = calls, .is_own = false});
+}
+
+/// Of too many sizes another is served again, and tried when its turn comes.
+void Trials::Keep(uint64_t sizes, Aside aside) {
+  if (aside_.size() >= kAsideSizesMax && !aside_.contains(sizes)) aside_.erase(aside_.begin());
+  aside_[sizes] = aside;
 }
 
 void Trials::Restart() {

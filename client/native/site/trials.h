@@ -69,6 +69,7 @@ class Trials {
   };
 
   void Settle(bool stands_aside);
+  void Keep(uint64_t sizes, Aside aside);
 
   uint32_t before_, left_, quiet_;
   std::optional<Trial> trial_;

@@ -153,6 +153,13 @@ TEST_F(TrialsTest, WhatOthersHaveFoundHoldsForSoManyCalls) {
   EXPECT_TRUE(verdicts.empty());
 }
 
+TEST_F(TrialsTest, WhateverIsSaidToStandAsideDoesHoweverManySizesThereAre) {
+  for (uint64_t sizes = 1; sizes <= 40; ++sizes) {
+    trials.StandAside(sizes, 5);
+    EXPECT_EQ(Call(sizes), Turn::kPlain) << sizes;
+  }
+}
+
 TEST_F(TrialsTest, ATrialWhoseCallsDoNotComeAgainIsGivenUp) {
   Calls(9);  // It has begun.
   Calls(2'000, 2);

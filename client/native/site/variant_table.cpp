@@ -2,6 +2,7 @@
 #include "client/native/site/variant_table.h"
 
 #include <algorithm>
+#include <boost/smart_ptr/make_local_shared.hpp>
 #include <utility>
 
 namespace ingot::client {
@@ -21,9 +22,21 @@ void TakeOut(VariantTable::Variants& from, VariantTable::Variants& out, F is_out
 
 }  // namespace
 
-VariantTable::OfSignature* VariantTable::Of(const std::string& signature) {
+boost::local_shared_ptr<VariantTable::OfSignature> VariantTable::Of(const std::string& signature) const {
   const auto it = of_signatures_.find(signature);
-  return it == of_signatures_.end() || it->second.variants.empty() ? nullptr : &it->second;
+  return it == of_signatures_.end() || it->second->variants.empty() ? boost::local_shared_ptr<OfSignature>()
+                                                                    : it->second;
+}
+
+const boost::local_shared_ptr<VariantTable::OfSignature>& VariantTable::MakeOf(const std::string& signature) {
+  boost::local_shared_ptr<OfSignature>& made = of_signatures_[signature];
+  if (made == nullptr) made = boost::make_local_shared<OfSignature>();
+  return made;
+}
+
+boost::local_shared_ptr<Trials> VariantTable::TrialsOf(const std::string& signature) {
+  const boost::local_shared_ptr<OfSignature>& of = MakeOf(signature);
+  return boost::local_shared_ptr<Trials>(of, &of->trials);
 }
 
 /// Keeps what a variant relies on of the process, and lets go what nobody can rely on any more.
@@ -39,8 +52,8 @@ void VariantTable::Keep(const std::shared_ptr<const ValidatedRecord>& validated)
 
 size_t VariantTable::Install(const std::string& signature, std::shared_ptr<BoundVariant> variant) {
   Keep(variant->validated());
-  OfSignature& served = of_signatures_[signature];
-  served.trials->Restart();
+  OfSignature& served = *MakeOf(signature);
+  served.trials.Restart();
   Variants& variants = served.variants;
   variants.insert(variants.begin(), std::move(variant));
   const size_t count = std::min(variants.size(), kBoundMax);
@@ -55,13 +68,13 @@ size_t VariantTable::Install(const std::string& signature, std::shared_ptr<Bound
 size_t VariantTable::Remove(const Program& program) {
   Variants removed;
   for (auto& [signature, served] : of_signatures_) {
-    TakeOut(served.variants, removed, [&](const BoundVariant& variant) { return &variant.program() == &program; });
+    TakeOut(served->variants, removed, [&](const BoundVariant& variant) { return &variant.program() == &program; });
   }
   return removed.size();
 }
 
 void VariantTable::Forget(const std::string& signature, const std::vector<PyObject*>& objects, const Program* program) {
-  OfSignature* const served = Of(signature);
+  const boost::local_shared_ptr<OfSignature> served = Of(signature);
   if (served == nullptr) return;
   Variants removed;
   TakeOut(served->variants, removed, [&](const BoundVariant& variant) {
@@ -79,7 +92,7 @@ void VariantTable::Clear() {
 int VariantTable::Traverse(visitproc visit, void* arg) const {
   std::unordered_map<const ValidatedRecord*, long> owners;
   for (const auto& [signature, served] : of_signatures_) {
-    for (const auto& variant : served.variants) {
+    for (const auto& variant : served->variants) {
       // A call that runs it holds it too, and what it holds is in use.
       if (variant.use_count() > 1) continue;
       if (const int stop = variant->Traverse(visit, arg)) return stop;

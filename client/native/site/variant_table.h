@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <boost/smart_ptr/local_shared_ptr.hpp>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -22,13 +23,14 @@ class VariantTable {
   using Variants = std::vector<std::shared_ptr<BoundVariant>>;
   struct OfSignature {
     Variants variants;  ///< in the order in which they are tried
-    std::shared_ptr<Trials> trials = std::make_shared<Trials>();
+    Trials trials;
   };
 
   /// What a signature has; null where there are no variants.
-  OfSignature* Of(const std::string& signature);
+  /// A call that holds it may go on with it whatever another thread does to the table. The GIL counts who does.
+  boost::local_shared_ptr<OfSignature> Of(const std::string& signature) const;
   /// Whether calls of a signature are to be served at all, which may be known before there are variants.
-  const std::shared_ptr<Trials>& TrialsOf(const std::string& signature) { return of_signatures_[signature].trials; }
+  boost::local_shared_ptr<Trials> TrialsOf(const std::string& signature);
   /// Puts a variant in front; of too many, bound to ever new objects, the last goes. Returns how many the signature
   /// has.
   size_t Install(const std::string& signature, std::shared_ptr<BoundVariant> variant);
@@ -44,7 +46,9 @@ class VariantTable {
  private:
   void Keep(const std::shared_ptr<const ValidatedRecord>& validated);
 
-  std::unordered_map<std::string, OfSignature> of_signatures_;
+  const boost::local_shared_ptr<OfSignature>& MakeOf(const std::string& signature);
+
+  std::unordered_map<std::string, boost::local_shared_ptr<OfSignature>> of_signatures_;
   std::vector<std::shared_ptr<const ValidatedRecord>>
       all_validated_;  ///< for the next objects: variants of others may be gone
 };
