@@ -39,15 +39,15 @@ class Lookups:
             return entry
         finally:
             counters.add_seconds("lookup", time.perf_counter() - began)
+        if not reply["variants"]:
+            engine._last_miss = miss.of_reply(reply)
         note = self._note(reply["in_parts"], call)
         if note is not None:
             entry.aside = {sizes: (served, plain) for sizes, served, plain in note.aside}
             entry.note = note if note.why else None
         if entry.note is not None:
             engine._last_miss = miss.Miss(entry.note.reason, f"found out earlier: {entry.note.why}")
-        if not reply["variants"]:
-            engine._last_miss = engine._last_miss if reply["in_parts"] else miss.of_reply(reply)
-        else:
+        if reply["variants"]:
             self._admit(entry, reply["variants"], call)
             if not entry.usable() and has_cluster():
                 self._ask_again(entry, key, call)
