@@ -382,7 +382,8 @@ Task<Json> InspectVerb(const VerbCall& call) {
   if (!entry->record.in_parts.empty()) {
     const Json note = Json::parse(entry->record.in_parts, nullptr, /*allow_exceptions=*/false);
     const bool says_why = note.is_object() && note.contains("why") && note["why"].is_string();
-    out["in_parts"] = says_why ? note["why"] : Json(entry->record.in_parts);
+    // Without a reason it says only for which calls the function itself is faster.
+    if (!says_why || note["why"] != "") out["in_parts"] = says_why ? note["why"] : Json(entry->record.in_parts);
   }
   if (entry->record.rejection) {
     out["rejection"] = {{"when", entry->record.rejection->when}, {"why", entry->record.rejection->why}};

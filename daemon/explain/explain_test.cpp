@@ -254,6 +254,8 @@ TEST_F(ExplainTest, TellsTheNextProcessThatAProgramRunsInParts) {
   EXPECT_EQ(MissOf(*key), "");
   Ask("split", {{"components", Parts(*MakeKey("g"))}, {"note", "x"}});
   EXPECT_EQ(Ask("inspect", {{"key", "g"}})["in_parts"], "x");
+  Ask("split", {{"components", Parts(*MakeKey("h"))}, {"note", R"({"why": "", "aside": [[5, 6, 7]]})"}});
+  EXPECT_FALSE(Ask("inspect", {{"key", "h"}}).contains("in_parts"));
   // It has no graph that could have failed.
   EXPECT_TRUE(Refused("retry", {{"key", std::string(32, '0')}}).starts_with("not_found"));
   Ask("retry", {{"key", "g"}});
