@@ -72,7 +72,8 @@ def _modes():
 
 # What takes longest comes first: with a file of minutes at the end, all but one worker have nothing left to do. The rest are of seconds.
 LONGEST = ("programs/test_programs.py", "numerics/test_values.py", "programs/test_readme.py", "numerics/test_opinfo.py", "numerics/test_tensor_programs.py",
-           "numerics/test_lowering_pairs.py", "onnx/test_onnx_answers.py", "serving/test_processes.py", "serving/test_ranks.py", "serving/test_package.py",
+           "serving/test_sequence_parallel.py", "serving/test_tuning.py", "programs/test_ways_in.py", "numerics/test_lowering_pairs.py", "state/test_moving_state.py",
+           "programs/test_product_programs.py", "onnx/test_onnx_answers.py", "serving/test_processes.py", "serving/test_ranks.py", "serving/test_package.py",
            "programs/test_dynamo.py", "numerics/test_rivals.py", "serving/test_types.py", "state/test_mutations.py", "serving/test_archives.py")
 
 
