@@ -191,6 +191,7 @@ void BindObservedRecord(py::class_<Observer>& type) {
 
 void BindNativeTables(py::module_& m) {
   m.def("mark_pure", [](py::handle callable) { EffectTable::Shared().MarkPure(callable.ptr()); });
+  m.def("marked_pure", [] { return EffectTable::Shared().MarkedPure(); });
   m.def("user_line", &UserLine,
         "`serve.py:20`: where the program called what runs now; empty where no frame is a user's.");
   m.def("effect_of_name", [](const std::string& name) { return static_cast<int>(EffectOfName(name)); });

@@ -478,4 +478,10 @@ Effect EffectTable::EffectOfType(PyTypeObject* type) {
 
 void EffectTable::MarkPure(PyObject* callable) { marked_.emplace(callable, PythonRef::Borrow(callable)); }
 
+std::set<std::string> EffectTable::MarkedPure() const {
+  std::set<std::string> names;
+  for (const auto& [callable, holder] : marked_) names.insert(NameOf(callable));
+  return names;
+}
+
 }  // namespace ingot::client

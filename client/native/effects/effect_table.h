@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -81,6 +82,8 @@ class EffectTable {
   /// A word of the user's: calling this reads and writes nothing but its arguments.
   void MarkPure(PyObject* callable);
   bool IsMarkedPure(PyObject* callable) const { return marked_.contains(callable); }
+  /// What was said so of, by name, in order.
+  std::set<std::string> MarkedPure() const;
 
   static bool IsNative(PyObject* callable);
   /// operator.attrgetter and itemgetter, which look into what they are handed.

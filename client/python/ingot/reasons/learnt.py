@@ -10,7 +10,7 @@ import threading
 import time
 import typing
 
-from ingot import errors
+from ingot import _native, errors
 from ingot.reasons import notes
 from ingot.site import background
 from ingot.trace import calls, keys
@@ -75,7 +75,7 @@ class Learnt:
         if known is not None and known.why == why and known.comes_apart == comes_apart:
             return
         read = known.read if known is not None and known.why == why else notes.kept(signature.read_in_all())
-        entry.note = notes.Note(why, reason, comes_apart, read)
+        entry.note = notes.Note(why, reason, comes_apart, read, told_pure=tuple(sorted(_native.marked_pure())))
         self.tell_paces(signature)
 
     def tell_paces(self, signature: SignatureState) -> None:

@@ -26,12 +26,17 @@ class Note(typing.NamedTuple):
     """What every run has read that came to this end: where it is something else now, it is tried again."""
     aside: "tuple[tuple[int, int, int], ...]" = ()
     """``Entry.aside``, as rows."""
+    told_pure: "tuple[str, ...]" = ()
+    """Of which callables the user had said that they depend on their arguments alone: each more may be all that was missing."""
 
     def to_text(self) -> str:
         return json.dumps(self._asdict())
 
     def mismatch(self, roots: paths.Roots) -> "str | None":
-        """The first dependency that is not what it was, in words."""
+        """The first that is not what it was, in words."""
+        more = sorted(_native.marked_pure().difference(self.told_pure)) if self.why else []
+        if more:
+            return f"{more[0]} is marked pure now"
         return dependencies.first_mismatch(_native.DependencyRecord([(*row, "") for row in self.read]), roots)
 
 
@@ -43,8 +48,9 @@ def note_of(text: str) -> "Note | None":
         _native.DependencyRecord([(*row, "") for row in read])
         aside = tuple((sizes, served, plain) for sizes, served, plain in found.aside)
         are_numbers = all(type(number) is int and 0 <= number < 1 << 64 for row in aside for number in row)
+        told = tuple(str(name) for name in found.told_pure)
         is_one = isinstance(found.why, str) and found.reason in ("refused", "failed") and are_numbers
-        return Note(found.why, found.reason, bool(found.comes_apart), read, aside) if is_one else None
+        return Note(found.why, found.reason, bool(found.comes_apart), read, aside, told) if is_one else None
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 
