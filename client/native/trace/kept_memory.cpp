@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "client/lib/run/tensor_memory.h"
+#include "client/native/trace/mem_pool.h"
 
 namespace ingot::client {
 namespace {
@@ -14,6 +16,8 @@ namespace {
 /// What kernels may ask of addresses is the same of a copy.
 constexpr int64_t kAlignment = 64;
 constexpr size_t kPlacesMarked = 8;
+/// Of copies that memory from the kernel would take longer to get than to fill.
+constexpr int64_t kFreshBytesMin = 4 << 20;
 
 const uint8_t* BaseOf(const at::Tensor& tensor) {
   return static_cast<const uint8_t*>(tensor.unsafeGetTensorImpl()->unsafe_storage().data());
@@ -54,6 +58,9 @@ std::optional<std::vector<at::Tensor>> KeptMemory::Copy(const std::vector<at::Te
     span.first = span.last == nullptr ? first : std::min(span.first, first);
     span.last = std::max(span.last, last);
   }
+  std::optional<MemPool> fresh;
+  const auto bytes_of = [](int64_t sum, const auto& span) { return sum + (span.second.last - span.second.first); };
+  if (std::accumulate(spans.begin(), spans.end(), int64_t{0}, bytes_of) >= kFreshBytesMin) fresh.emplace();
   for (const at::Tensor& tensor : tensors) {
     const c10::StorageImpl* const storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
     Span& span = spans[storage];

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "client/native/trace/deferred_run.h"
-#include "client/native/trace/small_blocks.h"
+#include "client/native/trace/mem_pool.h"
 #include "client/native/trace/step_writer.h"
 
 namespace ingot::client {
@@ -70,7 +70,7 @@ struct Recorder::State {
   std::optional<SizeNotes> sizes;
   Clock::time_point started;
   uint64_t eager_ns = 0;
-  std::optional<SmallBlocks> small_blocks;  // while recording
+  std::optional<MemPool> memory;  // while recording
   bool recording = false;  // between Start() and Stop()
   bool finished = false;   // Finish() has taken the buffer
 
@@ -84,9 +84,6 @@ struct Recorder::State {
 };
 
 namespace {
-
-/// Small objects of each size that a recording may keep; more only cost time.
-constexpr size_t kKeptExpected = 512;
 
 thread_local std::shared_ptr<Recorder::State> active;
 thread_local int operators_open = 0;
@@ -226,11 +223,7 @@ void Recorder::Start() {
     return;
   }
   active = state_;
-  if (!state_->deferred) {
-    state_->small_blocks.emplace(
-        kKeptExpected,
-        std::initializer_list<size_t>{sizeof(c10::TensorImpl), sizeof(c10::StorageImpl), 24, 40, 56, 72, 88, 104, 120});
-  }
+  if (!state_->deferred) state_->memory.emplace();
   state_->recording = true;
   state_->started = Clock::now();
   c10::impl::tls_set_dispatch_key_included(kModeKey, true);
@@ -239,7 +232,7 @@ void Recorder::Start() {
 void Recorder::Stop() {
   if (!state_->recording) return;
   state_->recording = false;
-  state_->small_blocks.reset();
+  state_->memory.reset();
   state_->eager_ns = NanosecondsSince(state_->started);
   // Another thread has nothing to switch off: the fallback there finds the state not recording.
   if (active != state_) return;

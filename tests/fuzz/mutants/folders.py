@@ -38,7 +38,7 @@ _CHECKS = {
         test_changed_between_calls test_moving_state test_new_objects .programs .state .classes .pieces .sizes .aliases
         test_one_recording test_compile test_guards_property test_guard_policies test_facade test_pieces test_parts test_agreed test_verification
         test_exported test_custom_ops test_operators_that_write test_user_kernels test_profile test_explain test_waiting test_exit test_gears test_dynamo test_mutations
-        trials_test test_never_slower test_cache_compile test_daily_programs test_processes test_second_process test_interrupts test_programs test_ranks""",
+        mem_pool_test trials_test test_never_slower test_cache_compile test_daily_programs test_processes test_second_process test_interrupts test_programs test_ranks""",
     "client/onnx": """onnx_test fuzz.onnx_model test_onnx_answers test_onnx_operators .onnx test_onnx test_onnx_control test_onnx_decoders
         test_onnx_random test_onnx_types""",
 }
