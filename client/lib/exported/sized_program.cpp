@@ -8,8 +8,6 @@
 
 #include <optional>
 
-#include "client/lib/run/raised.h"
-
 namespace ingot::client {
 namespace {
 
@@ -48,21 +46,21 @@ Result<std::vector<at::Tensor>> SizedProgram::Run(std::span<const at::Tensor> in
   TRY(Check(inputs));
   const Pointers pointers = PointersTo(inputs);
   std::vector<at::Tensor> outputs;
-  std::string why;
-  const RunOutcome outcome = program_->Run(pointers.data(), pointers.size(), outputs, why);
-  Raised() = nullptr;  // It is said in words here.
+  RunFailure failure;
+  const RunOutcome outcome = program_->Run(pointers.data(), pointers.size(), outputs, failure);
   switch (outcome) {
     case RunOutcome::kServed: began = true; return outputs;
     case RunOutcome::kGuardFailed: return Error(Code::kInvalid, program_->Explain(pointers.data(), pointers.size()));
     case RunOutcome::kValueGuardFailed:
-      return Error(Code::kInvalid, "the values of the inputs take another path than the one compiled: " + why);
-    case RunOutcome::kWeightChanged: return Error(Code::kIncompatible, "a weight changed its shape: " + why);
-    case RunOutcome::kFailedAfterWrite: began = true; return HalfDone(why);
+      return Error(Code::kInvalid, "the values of the inputs take another path than the one compiled: " + failure.why);
+    case RunOutcome::kWeightChanged: return Error(Code::kIncompatible, "a weight changed its shape: " + failure.why);
+    case RunOutcome::kFailedAfterWrite: began = true; return HalfDone(failure.why);
     case RunOutcome::kTraps:
-    case RunOutcome::kFailed: began = true; return Error(Code::kInvalid, why);
+    case RunOutcome::kRaised:
+    case RunOutcome::kFailed: began = true; return Error(Code::kInvalid, failure.why);
     case RunOutcome::kDissent: break;  // Nobody was asked.
   }
-  return Error(Code::kInternal, why);
+  return Error(Code::kInternal, failure.why);
 }
 
 Result<Served> RunFirst(std::span<const SizedProgram> programs, std::span<const at::Tensor> inputs) {

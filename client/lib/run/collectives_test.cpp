@@ -78,13 +78,13 @@ class Collectives : public ::testing::TestWithParam<bool> {
   RunOutcome Run(Program& program, const Tensors& inputs) {
     std::vector<const at::Tensor*> pointers;
     for (const at::Tensor& input : inputs) pointers.push_back(&input);
-    return program.Run(pointers.data(), pointers.size(), outputs_, why_);
+    return program.Run(pointers.data(), pointers.size(), outputs_, failure_);
   }
 
   Log log_;
   std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> groups_;
   Tensors outputs_;
-  std::string why_;
+  RunFailure failure_;
 };
 INSTANTIATE_TEST_SUITE_P(, Collectives, ::testing::Values(false, true),
                          [](const auto& param) { return param.param ? "compiled" : "aten"; });
@@ -113,7 +113,7 @@ TEST_P(Collectives, KeepTheirOrderAndWhatTheyStillRead) {
   for (int i = 0; i < 3; ++i) {
     log_.clear();
     const at::Tensor x = at::randn({64});
-    ASSERT_EQ(Run(**program, {x}), RunOutcome::kServed) << why_;
+    ASSERT_EQ(Run(**program, {x}), RunOutcome::kServed) << failure_.why;
     EXPECT_THAT(log_, ElementsAre("first all_gather", "second all_reduce", "second waited all_reduce",
                                   "first waited all_gather"));
     const at::Tensor h = at::tanh(x);
@@ -148,7 +148,7 @@ TEST_P(Collectives, EndWithTheGroupTheyWereBoundTo) {
   auto program = Bind(kSum, {"1"});
   ASSERT_TRUE(program) << program.error().ToText();
   const Tensors inputs = {at::ones({4}), at::ones({1}, at::kLong)};
-  EXPECT_EQ(Run(**program, inputs), RunOutcome::kServed) << why_;
+  EXPECT_EQ(Run(**program, inputs), RunOutcome::kServed) << failure_.why;
   EXPECT_TRUE((*program)->GroupsHold());
   c10d::unregister_process_group("1");
   log_.clear();
@@ -165,7 +165,7 @@ TEST_P(Collectives, AreNotRepeatedWhenALaterStepFails) {
   auto program = Bind(kSum, {"1"});
   ASSERT_TRUE(program) << program.error().ToText();
   EXPECT_EQ(Run(**program, {at::ones({4}), at::full({1}, 9, at::kLong)}), RunOutcome::kFailedAfterWrite);
-  EXPECT_FALSE(why_.empty());
+  EXPECT_FALSE(failure_.why.empty());
 }
 
 // The memory of both belongs to the next call.

@@ -235,9 +235,9 @@ TEST(Guards, DecideAsTheReference) {
         ASSERT_EQ(set.Holds({SymbolsOf(tensors[0]), views, {}}), expected) << set.ToText() << "\nseed " << kSeed;
       }
       std::vector<at::Tensor> outputs;
-      std::string failure;
+      RunFailure failure;
       const RunOutcome outcome = (*program)->Run(pointers.data(), pointers.size(), outputs, failure);
-      ASSERT_EQ(outcome == RunOutcome::kServed, expected) << failure;
+      ASSERT_EQ(outcome == RunOutcome::kServed, expected) << failure.why;
       ++(expected ? taken : refused);
     }
   }
@@ -267,8 +267,8 @@ TEST(Guards, KeepWrittenMemoryApart) {
       for (int64_t i = 0; i < 4; ++i) expected &= at_x + i < at_y || at_x + i > at_y + 6;
       const at::Tensor* pointers[] = {&x, &y};
       std::vector<at::Tensor> outputs;
-      std::string why;
-      const RunOutcome outcome = (*program)->Run(pointers, 2, outputs, why);
+      RunFailure failure;
+      const RunOutcome outcome = (*program)->Run(pointers, 2, outputs, failure);
       ASSERT_EQ(outcome == RunOutcome::kServed, expected) << at_x << ", " << at_y;
       ASSERT_EQ((*program)->Explain(pointers, 2).empty(), expected);
       guards::TensorView views[] = {ViewOf(x), ViewOf(y)};

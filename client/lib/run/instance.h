@@ -45,7 +45,7 @@ class Instance {
   std::span<const int64_t> symbols() const { return symbols_; }
   /// `check_values` false: value guards are not compared. Sizes that depend on data always are. `marks` receives when
   /// each step begins, and when the last one has ended (MeasuredCall::marks).
-  RunOutcome Run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs, std::string& why,
+  RunOutcome Run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs, RunFailure& failure,
                  bool check_values = true, std::vector<int64_t>* marks = nullptr);
 
   uint64_t last_used = 0;  ///< for its lane
@@ -93,13 +93,13 @@ class Instance {
   void BeginCall(const at::Tensor* const* inputs);
   void EndCall();
   template <typename Mark>
-  Done RunSteps(std::string& why, Mark mark);
+  Done RunSteps(RunFailure& failure, Mark mark);
   RunOutcome Finish(Done done, std::vector<at::Tensor>& outputs);
-  Done RunStep(uint32_t at, std::string& why);
+  Done RunStep(uint32_t at, RunFailure& failure);
   int32_t RunKernel(Launch& launch);
   void FillLate(Call& call);
-  Done RunAten(uint32_t at, Call& call, std::string& why);
-  Done RunInPlace(uint32_t at, Call& call, std::string& why);
+  Done RunAten(uint32_t at, Call& call, RunFailure& failure);
+  Done RunInPlace(uint32_t at, Call& call, RunFailure& failure);
   bool LieAsPlanned(const proto::PlanStep& step) const;
   Done TakeResults(uint32_t at, const Call& call, std::string& why);
   static Done CopyResult(const Shape& shape, at::Tensor tensor, at::Tensor to, std::string& why);

@@ -18,7 +18,6 @@
 #include "client/lib/run/instance.h"
 #include "client/lib/run/large_pages.h"
 #include "client/lib/run/measurement.h"
-#include "client/lib/run/raised.h"
 #include "client/lib/run/tensor_memory.h"
 
 namespace ingot::client {
@@ -103,11 +102,10 @@ void Instance::EachWritten(Visit visit) const {
   }
 }
 
-RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs, std::string& why,
+RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs, RunFailure& failure,
                          bool check_values, std::vector<int64_t>* marks) {
   check_values_ = check_values;
   wrote_ = false;
-  Raised() = nullptr;
   Done done = Done::kNo;
   bool traps = false;
   std::optional<GeneratorState> drawn;
@@ -120,21 +118,21 @@ RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor
       });
     }
     if (marks == nullptr) [[likely]] {
-      done = RunSteps(why, [] {});
+      done = RunSteps(failure, [] {});
     } else {
-      done = RunSteps(why, [marks] { marks->push_back(MeasuredCall::Now()); });
+      done = RunSteps(failure, [marks] { marks->push_back(MeasuredCall::Now()); });
     }
     const RunOutcome outcome = Finish(done, outputs);
     EndCall();
     if (drawn && outcome != RunOutcome::kServed && done != Done::kRaised) drawn->PutBack();
     return outcome;
   } catch (const WouldTrap& e) {
-    why = e.what();
+    failure.why = e.what();
     traps = true;
   } catch (const c10::Error& e) {
-    why = e.what_without_backtrace();
+    failure.why = e.what_without_backtrace();
   } catch (const std::exception& e) {
-    why = e.what();
+    failure.why = e.what();
   }
   outputs.clear();
   if (wrote_) BumpVersions();
@@ -181,7 +179,7 @@ RunOutcome Instance::Finish(Done done, std::vector<at::Tensor>& outputs) {
   if (wrote_) BumpVersions();
   if (done == Done::kRaised) {
     EndCollectives();
-    return RunOutcome::kTraps;
+    return RunOutcome::kRaised;
   }
   if (done == Done::kGuardFailed && !wrote_) return RunOutcome::kValueGuardFailed;
   if (done != Done::kYes) {
@@ -217,14 +215,14 @@ void Instance::BumpVersions() {
 }
 
 template <typename Mark>
-Instance::Done Instance::RunSteps(std::string& why, Mark mark) {
+Instance::Done Instance::RunSteps(RunFailure& failure, Mark mark) {
   std::optional<PlainDispatch> dispatch;
   if (image_->native_steps != image_->step_count()) dispatch.emplace();
   const auto count = static_cast<uint32_t>(image_->step_count());
   for (uint32_t at = 0; at < count; ++at) {
     mark();
     if (image_->writes_visible[at] && !image_->checks_first[at]) wrote_ = true;
-    const Done done = RunStep(at, why);
+    const Done done = RunStep(at, failure);
     if (done != Done::kYes) return done;
     for (const uint32_t storage : image_->frees[at]) Free(storage);
   }
@@ -232,7 +230,7 @@ Instance::Done Instance::RunSteps(std::string& why, Mark mark) {
   return Done::kYes;
 }
 
-Instance::Done Instance::RunStep(uint32_t at, std::string& why) {
+Instance::Done Instance::RunStep(uint32_t at, RunFailure& failure) {
   const proto::PlanStep& step = *image_->manifest->steps()->Get(at);
   switch (step.kind()) {
     case proto::StepKind::Kernel: {
@@ -240,15 +238,15 @@ Instance::Done Instance::RunStep(uint32_t at, std::string& why) {
       if (image_->writes_visible[at] && status != INGOT_KERNEL_INDEX_OUT_OF_RANGE) wrote_ = true;
       if (status == INGOT_KERNEL_OK) [[likely]]
         return Done::kYes;
-      why = status == INGOT_KERNEL_INDEX_OUT_OF_RANGE
-                ? "an index read from a tensor lies outside the indexed dimension"
-                : fmt::format("kernel {} gave status {}",
-                              image_->manifest->kernels()->Get(step.kernel())->symbol()->string_view(), status);
+      failure.why = status == INGOT_KERNEL_INDEX_OUT_OF_RANGE
+                        ? "an index read from a tensor lies outside the indexed dimension"
+                        : fmt::format("kernel {} gave status {}",
+                                      image_->manifest->kernels()->Get(step.kernel())->symbol()->string_view(), status);
       return Done::kNo;
     }
-    case proto::StepKind::Aten: return RunAten(at, calls_[index_of_step_[at]], why);
+    case proto::StepKind::Aten: return RunAten(at, calls_[index_of_step_[at]], failure);
     case proto::StepKind::Copy: RunCopy(step); return Done::kYes;
-    case proto::StepKind::Guard: return check_values_ ? CheckGuard(step, why) : Done::kYes;
+    case proto::StepKind::Guard: return check_values_ ? CheckGuard(step, failure.why) : Done::kYes;
   }
   return Done::kNo;
 }
@@ -283,16 +281,16 @@ void Instance::FillLate(Call& call) {
   }
 }
 
-Instance::Done Instance::RunAten(uint32_t at, Call& call, std::string& why) {
+Instance::Done Instance::RunAten(uint32_t at, Call& call, RunFailure& failure) {
   if (call.aten->is_direct() && call.late.empty()) {
     call.aten->Invoke(call.stack);
     return Done::kYes;
   }
   stack_ = call.stack;
   FillLate(call);
-  if (call.aten->HasMemories()) return RunInPlace(at, call, why);
+  if (call.aten->HasMemories()) return RunInPlace(at, call, failure);
   call.aten->Invoke(stack_);
-  const Done done = call.aten->is_direct() ? Done::kYes : TakeResults(at, call, why);
+  const Done done = call.aten->is_direct() ? Done::kYes : TakeResults(at, call, failure.why);
   stack_.clear();
   return done;
 }

@@ -7,14 +7,13 @@
 
 #include "client/lib/run/checked_division.h"
 #include "client/lib/run/instance.h"
-#include "client/lib/run/raised.h"
 #include "client/lib/run/tensor_memory.h"
 
 namespace ingot::client {
 
 /// An operator that writes its arguments. What it throws is the call's exception, since it must not run again: what
 /// eager had written until then is brought to where a caller finds it.
-Instance::Done Instance::RunInPlace(uint32_t at, Call& call, std::string& why) {
+Instance::Done Instance::RunInPlace(uint32_t at, Call& call, RunFailure& failure) {
   const proto::PlanStep& step = call.aten->step();
   Done done = Done::kRaised;
   try {
@@ -23,12 +22,10 @@ Instance::Done Instance::RunInPlace(uint32_t at, Call& call, std::string& why) {
   } catch (const WouldTrap&) {
     throw;
   } catch (const std::exception& e) {
-    why = e.what();
-    Raised() = std::current_exception();
+    failure = {e.what(), std::current_exception()};
   }
   if (!LieAsPlanned(step)) {
-    Raised() = nullptr;  // It says how the memory is planned, which is no exception of the function's.
-    why = fmt::format("{} changed the size of an argument, or where it lies", step.op()->string_view());
+    failure.why = fmt::format("{} changed the size of an argument, or where it lies", step.op()->string_view());
     return Done::kNo;
   }
   for (uint32_t i = 0; done == Done::kRaised && i < step.memories()->size(); ++i) {
@@ -38,7 +35,7 @@ Instance::Done Instance::RunInPlace(uint32_t at, Call& call, std::string& why) {
     at::Tensor target = TensorOf(to);
     target.copy_(TensorOf(from));
   }
-  if (done == Done::kYes) done = TakeResults(at, call, why);
+  if (done == Done::kYes) done = TakeResults(at, call, failure.why);
   stack_.clear();
   return done;
 }

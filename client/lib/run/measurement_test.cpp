@@ -32,8 +32,8 @@ std::shared_ptr<Program> Bound(const Buffer& bytes) {
 RunOutcome RunOnce(Program& program, const at::Tensor& input) {
   const at::Tensor* const inputs[] = {&input};
   std::vector<at::Tensor> outputs;
-  std::string why;
-  return program.Run(inputs, 1, outputs, why);
+  RunFailure failure;
+  return program.Run(inputs, 1, outputs, failure);
 }
 
 TEST(Measurement, SeesEachStepOfServedCallsAndNoOthers) {

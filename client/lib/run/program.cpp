@@ -84,10 +84,10 @@ struct Program::State {
     return weights;
   }
   RunOutcome RunIn(Lane& lane, const at::Tensor* const* inputs, std::span<const int64_t> values,
-                   std::vector<at::Tensor>& outputs, std::string& why, bool check_values,
+                   std::vector<at::Tensor>& outputs, RunFailure& failure, bool check_values,
                    const std::function<bool()>& consent);
   RunOutcome Measure(Instance& instance, const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs,
-                     std::string& why, bool check_values) const;
+                     RunFailure& failure, bool check_values) const;
 
   static uint64_t NextNumber() {
     static std::atomic<uint64_t> last = 0;
@@ -221,7 +221,7 @@ std::string Program::Explain(const at::Tensor* const* inputs, size_t count) cons
 }
 
 RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs, std::span<const int64_t> values,
-                                 std::vector<at::Tensor>& outputs, std::string& why, bool check_values,
+                                 std::vector<at::Tensor>& outputs, RunFailure& failure, bool check_values,
                                  const std::function<bool()>& consent) {
   if (lane.generation() != generation.load(std::memory_order_acquire)) {
     uint64_t number = 0;
@@ -238,34 +238,34 @@ RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs, st
   if (!image->groups.Hold()) return RunOutcome::kWeightChanged;
   Result<Instance*> instance = lane.Find(image, values);
   if (!instance) {
-    why = instance.error().ToText();
+    failure.why = instance.error().ToText();
     return instance.error().code() == Code::kInvalid ? RunOutcome::kGuardFailed : RunOutcome::kFailed;
   }
   if (consent && !consent()) return RunOutcome::kDissent;
   if (!check_values) skipped_value_guards.fetch_add(image->value_guards, std::memory_order_relaxed);
-  const RunOutcome outcome = Measurement::IsUnderWay() ? Measure(**instance, inputs, outputs, why, check_values)
-                                                       : (*instance)->Run(inputs, outputs, why, check_values);
-  const bool ended_otherwise =
-      outcome == RunOutcome::kFailed || outcome == RunOutcome::kFailedAfterWrite || outcome == RunOutcome::kTraps;
+  const RunOutcome outcome = Measurement::IsUnderWay() ? Measure(**instance, inputs, outputs, failure, check_values)
+                                                       : (*instance)->Run(inputs, outputs, failure, check_values);
+  const bool ended_otherwise = outcome == RunOutcome::kFailed || outcome == RunOutcome::kFailedAfterWrite ||
+                               outcome == RunOutcome::kTraps || outcome == RunOutcome::kRaised;
   if (ended_otherwise) lane.Forget();
   return consent && outcome == RunOutcome::kFailed ? RunOutcome::kFailedAfterWrite : outcome;
 }
 
 RunOutcome Program::State::Measure(Instance& instance, const at::Tensor* const* inputs,
-                                   std::vector<at::Tensor>& outputs, std::string& why, bool check_values) const {
+                                   std::vector<at::Tensor>& outputs, RunFailure& failure, bool check_values) const {
   MeasuredCall call;
   call.thread = gettid();
   call.symbols.assign(instance.symbols().begin(), instance.symbols().end());
   call.marks.reserve(image->step_count() + 1);
   call.begin_ns = MeasuredCall::Now();
-  const RunOutcome outcome = instance.Run(inputs, outputs, why, check_values, &call.marks);
+  const RunOutcome outcome = instance.Run(inputs, outputs, failure, check_values, &call.marks);
   call.end_ns = MeasuredCall::Now();
   if (outcome == RunOutcome::kServed) Measurement::Add(number, image, call);
   return outcome;
 }
 
 RunOutcome Program::Run(const at::Tensor* const* inputs, size_t count, std::vector<at::Tensor>& outputs,
-                        std::string& why, bool check_values, const std::function<bool()>& consent) {
+                        RunFailure& failure, bool check_values, const std::function<bool()>& consent) {
   int64_t inline_symbols[kSymbolsInline];
   std::vector<int64_t> more;
   int64_t* symbols = inline_symbols;
@@ -277,7 +277,7 @@ RunOutcome Program::Run(const at::Tensor* const* inputs, size_t count, std::vect
   RunOutcome outcome = RunOutcome::kGuardFailed;
   if (state_->Accepts(inputs, count, symbols)) {
     std::unique_ptr<Lane> lane = state_->lanes.Take();
-    outcome = state_->RunIn(*lane, inputs, {symbols, symbol_count}, outputs, why, check_values, consent);
+    outcome = state_->RunIn(*lane, inputs, {symbols, symbol_count}, outputs, failure, check_values, consent);
     state_->lanes.Give(std::move(lane));
   }
   state_->calls.fetch_add(1, std::memory_order_relaxed);

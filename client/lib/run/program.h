@@ -54,11 +54,11 @@ class Program {
   std::string Explain(const at::Tensor* const* inputs, size_t count) const;
 
   /// Runs the plan; on kServed `outputs` holds the results in manifest order, owned by the caller.
-  /// On kFailed or kValueGuardFailed `why` says what happened.
+  /// Where it is not served, `failure` says what happened.
   /// `check_values` false leaves value guards out (GuardPolicy), and nothing else.
   /// `consent` is asked right before the first step, when all else holds: false gives kDissent. What fails behind it is
   /// kFailedAfterWrite, since other ranks have gone on, but for value guards.
-  RunOutcome Run(const at::Tensor* const* inputs, size_t count, std::vector<at::Tensor>& outputs, std::string& why,
+  RunOutcome Run(const at::Tensor* const* inputs, size_t count, std::vector<at::Tensor>& outputs, RunFailure& failure,
                  bool check_values = true, const std::function<bool()>& consent = {});
 
   /// Tells programs of this process apart, those that are gone included.

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include <torch/library.h>
-#include "client/lib/run/raised.h"
 #include "tests/support/client/test_artifacts.h"
 
 namespace ingot::client {
@@ -32,16 +31,16 @@ class Programs : public ::testing::TestWithParam<bool> {
     return program ? *program : nullptr;
   }
 
-  static RunOutcome Run(Program& program, const Tensors& inputs, Tensors& outputs, std::string& why) {
+  static RunOutcome Run(Program& program, const Tensors& inputs, Tensors& outputs, RunFailure& failure) {
     std::vector<const at::Tensor*> pointers;
     for (const at::Tensor& input : inputs) pointers.push_back(&input);
-    return program.Run(pointers.data(), pointers.size(), outputs, why);
+    return program.Run(pointers.data(), pointers.size(), outputs, failure);
   }
   static Tensors Serve(Program& program, const Tensors& inputs) {
     Tensors outputs;
-    std::string why;
-    const RunOutcome outcome = Run(program, inputs, outputs, why);
-    EXPECT_EQ(outcome, RunOutcome::kServed) << why << Explain(program, inputs);
+    RunFailure failure;
+    const RunOutcome outcome = Run(program, inputs, outputs, failure);
+    EXPECT_EQ(outcome, RunOutcome::kServed) << failure.why << Explain(program, inputs);
     return outputs;
   }
   static std::string Explain(const Program& program, const Tensors& inputs) {
@@ -191,13 +190,13 @@ TEST_P(Programs, CheckGuards) {
   };
   for (const auto& [bad, text] : kBad) {
     Tensors outputs;
-    std::string why;
-    EXPECT_EQ(Run(*program, {bad, good}, outputs, why), RunOutcome::kGuardFailed) << text;
+    RunFailure failure;
+    EXPECT_EQ(Run(*program, {bad, good}, outputs, failure), RunOutcome::kGuardFailed) << text;
     EXPECT_THAT(Explain(*program, {bad, good}), HasSubstr(text));
   }
   Tensors outputs;
-  std::string why;
-  EXPECT_EQ(Run(*program, {good}, outputs, why), RunOutcome::kGuardFailed);
+  RunFailure failure;
+  EXPECT_EQ(Run(*program, {good}, outputs, failure), RunOutcome::kGuardFailed);
   EXPECT_EQ(Explain(*program, {good}), "1 inputs, this variant needs 2");
   EXPECT_EQ(Explain(*program, {good, good}), "");
   // Offsets are free, and a window of a larger tensor with the same strides is as good.
@@ -211,9 +210,9 @@ TEST_P(Programs, AreForTheStrideOfADimensionOfSizeOneToo) {
   auto program = Make("graph @f(%x: f32[1, 16]) { %0 = aten.exp(%x) : f32[1, 16] return %0 }");
   ASSERT_TRUE(program);
   Tensors outputs;
-  std::string why;
+  RunFailure failure;
   const at::Tensor x = at::randn({1, 32}).as_strided({1, 16}, {77, 1});
-  EXPECT_EQ(Run(*program, {x}, outputs, why), RunOutcome::kGuardFailed);
+  EXPECT_EQ(Run(*program, {x}, outputs, failure), RunOutcome::kGuardFailed);
 }
 
 // Read once for each row: where the row has no elements, there may be no memory either.
@@ -288,8 +287,8 @@ TEST_P(Programs, WriteAnInputAtTheEnd) {
   EXPECT_FALSE(outputs[0].is_same(x));
   EXPECT_FALSE(outputs[3].is_alias_of(x));
   Tensors unused;
-  std::string why;
-  EXPECT_EQ(Run(*program, {x, x}, unused, why), RunOutcome::kGuardFailed);
+  RunFailure failure;
+  EXPECT_EQ(Run(*program, {x, x}, unused, failure), RunOutcome::kGuardFailed);
 }
 
 TEST_P(Programs, CompareValuesBeforeAnythingIsWritten) {
@@ -306,9 +305,9 @@ TEST_P(Programs, CompareValuesBeforeAnythingIsWritten) {
   Serve(*program, {x, at::ones({4})});
   ExpectClose(x, at::ones({4}));
   Tensors outputs;
-  std::string why;
-  EXPECT_EQ(Run(*program, {x, at::zeros({4})}, outputs, why), RunOutcome::kValueGuardFailed);
-  EXPECT_EQ(why, "value guard: False, the recording saw True");
+  RunFailure failure;
+  EXPECT_EQ(Run(*program, {x, at::zeros({4})}, outputs, failure), RunOutcome::kValueGuardFailed);
+  EXPECT_EQ(failure.why, "value guard: False, the recording saw True");
   ExpectClose(x, at::ones({4}));
   EXPECT_EQ(program->counts().value_guard_failures, 1u);
 }
@@ -323,9 +322,9 @@ TEST_P(Programs, GuardSizesThatDependOnData) {
   EXPECT_TRUE(
       at::equal(Serve(*program, {at::tensor({0.f, 1.f, 0.f, 2.f})})[0], at::tensor({1, 3}, at::kLong).unsqueeze(1)));
   Tensors outputs;
-  std::string why;
-  EXPECT_EQ(Run(*program, {at::ones({4})}, outputs, why), RunOutcome::kValueGuardFailed);
-  EXPECT_THAT(why, HasSubstr("sizes [4, 1], the recording had [2, 1]"));
+  RunFailure failure;
+  EXPECT_EQ(Run(*program, {at::ones({4})}, outputs, failure), RunOutcome::kValueGuardFailed);
+  EXPECT_THAT(failure.why, HasSubstr("sizes [4, 1], the recording had [2, 1]"));
 }
 
 TEST_P(Programs, ReportWhatAnOperatorThrows) {
@@ -339,9 +338,10 @@ TEST_P(Programs, ReportWhatAnOperatorThrows) {
   const at::Tensor good = at::tensor({0, 9}, at::kLong);
   ExpectClose(Serve(*program, {good})[0], at::embedding(table, good));
   Tensors outputs;
-  std::string why;
-  EXPECT_EQ(Run(*program, {at::tensor({0, 10}, at::kLong)}, outputs, why), RunOutcome::kFailed);
-  EXPECT_THAT(why, ::testing::AnyOf(HasSubstr("index out of range"), HasSubstr("outside the indexed dimension")));
+  RunFailure failure;
+  EXPECT_EQ(Run(*program, {at::tensor({0, 10}, at::kLong)}, outputs, failure), RunOutcome::kFailed);
+  EXPECT_THAT(failure.why,
+              ::testing::AnyOf(HasSubstr("index out of range"), HasSubstr("outside the indexed dimension")));
   ExpectClose(Serve(*program, {good})[0], at::embedding(table, good));
 }
 
@@ -364,8 +364,8 @@ TEST_P(Programs, NoticeWeightsThatMoveOrChange) {
   at::Tensor same = other;
   same.set_data(at::randn({3}));
   Tensors outputs;
-  std::string why;
-  EXPECT_EQ(Run(*program, {x, y}, outputs, why), RunOutcome::kWeightChanged);
+  RunFailure failure;
+  EXPECT_EQ(Run(*program, {x, y}, outputs, failure), RunOutcome::kWeightChanged);
 }
 
 TEST_P(Programs, ServeSeveralThreads) {
@@ -386,8 +386,8 @@ TEST_P(Programs, ServeSeveralThreads) {
       for (int i = 0; i < 50; ++i) {
         const at::Tensor x = at::randn({16, 32});
         Tensors outputs;
-        std::string why;
-        const bool served = Run(*program, {x}, outputs, why) == RunOutcome::kServed;
+        RunFailure failure;
+        const bool served = Run(*program, {x}, outputs, failure) == RunOutcome::kServed;
         if (!served || !at::allclose(outputs[0], at::tanh(at::mm(at::tanh(at::mm(x, w)), w)), 1e-4, 1e-5)) ++wrong;
       }
     });
@@ -466,8 +466,8 @@ Tensors ServeOne(const std::shared_ptr<const LoadedArtifact>& artifact, const at
   EXPECT_TRUE(program) << program.error().ToText();
   const at::Tensor* input = &x;
   Tensors outputs;
-  std::string why;
-  EXPECT_EQ((*program)->Run(&input, 1, outputs, why), RunOutcome::kServed) << why;
+  RunFailure failure;
+  EXPECT_EQ((*program)->Run(&input, 1, outputs, failure), RunOutcome::kServed) << failure.why;
   return outputs;
 }
 
@@ -527,10 +527,10 @@ Result<std::shared_ptr<const LoadedArtifact>> OpenPlaced(uint64_t bytes, const s
   });
 }
 
-RunOutcome RunProducts(Program& program, const at::Tensor& x, const at::Tensor& w, std::string& why) {
+RunOutcome RunProducts(Program& program, const at::Tensor& x, const at::Tensor& w, RunFailure& failure) {
   const at::Tensor* const inputs[] = {&x, &w};
   Tensors outputs;
-  const RunOutcome outcome = program.Run(inputs, 2, outputs, why);
+  const RunOutcome outcome = program.Run(inputs, 2, outputs, failure);
   if (outcome == RunOutcome::kServed) {
     EXPECT_TRUE(at::allclose(outputs[0], x.mm(w).mm(w).mm(w), 1e-4, 1e-5));
   }
@@ -546,9 +546,9 @@ TEST(Layouts, OfARecipeAreUsedAtTheirSizes) {
   EXPECT_EQ((*program)->ArenaBytes(&placed), (std::pair<int64_t, int64_t>(1024, 640)));
   EXPECT_EQ((*program)->ArenaBytes(&other).first, 768);
   const at::Tensor w = at::randn({16, 16}) / 4;
-  std::string why;
+  RunFailure failure;
   for (const int64_t rows : {placed, other}) {
-    EXPECT_EQ(RunProducts(**program, at::randn({rows, 16}), w, why), RunOutcome::kServed) << why;
+    EXPECT_EQ(RunProducts(**program, at::randn({rows, 16}), w, failure), RunOutcome::kServed) << failure.why;
   }
 }
 
@@ -561,10 +561,10 @@ TEST(Layouts, ThatWouldHaveBuffersMeetAreNeverRun) {
     ASSERT_TRUE(artifact) << artifact.error().ToText();
     const auto program = Program::Bind(*artifact, {});
     ASSERT_TRUE(program);
-    std::string why;
-    EXPECT_NE(RunProducts(**program, at::randn({5, 16}), w, why), RunOutcome::kServed)
+    RunFailure failure;
+    EXPECT_NE(RunProducts(**program, at::randn({5, 16}), w, failure), RunOutcome::kServed)
         << offsets[0] << " " << offsets[1];
-    EXPECT_EQ(RunProducts(**program, at::randn({6, 16}), w, why), RunOutcome::kServed) << why;
+    EXPECT_EQ(RunProducts(**program, at::randn({6, 16}), w, failure), RunOutcome::kServed) << failure.why;
   }
   EXPECT_FALSE(OpenPlaced(1024, {0}));
   EXPECT_FALSE(OpenPlaced(1024, {0, 512, 768}));
@@ -592,8 +592,8 @@ TEST(Conditions, KeepSizesOutForWhichKernelsWereNotProved) {
     const at::Tensor x = at::randn({4, size});
     const at::Tensor* input = &x;
     Tensors outputs;
-    std::string why;
-    EXPECT_EQ((*program)->Run(&input, 1, outputs, why), RunOutcome::kGuardFailed) << size;
+    RunFailure failure;
+    EXPECT_EQ((*program)->Run(&input, 1, outputs, failure), RunOutcome::kGuardFailed) << size;
     EXPECT_THAT((*program)->Explain(&input, 1), HasSubstr("s0 >= 3")) << size;
   }
 }
@@ -642,10 +642,10 @@ TEST_P(Programs, RaiseWhatOperatorsThatWriteRaise) {
   ASSERT_TRUE(program);
   const at::Tensor x = at::full({4}, 99.0);
   Tensors outputs;
-  std::string why;
-  EXPECT_EQ(Run(*program, {x}, outputs, why), RunOutcome::kTraps);
-  EXPECT_THAT(why, HasSubstr("not below 100"));
-  EXPECT_THROW(std::rethrow_exception(std::exchange(Raised(), nullptr)), c10::Error);
+  RunFailure failure;
+  EXPECT_EQ(Run(*program, {x}, outputs, failure), RunOutcome::kRaised);
+  EXPECT_THAT(failure.why, HasSubstr("not below 100"));
+  EXPECT_THROW(std::rethrow_exception(failure.raised), c10::Error);
   EXPECT_TRUE(outputs.empty());
   ExpectClose(b, at::full({4}, 200.0));
   ExpectClose(c, at::full({4}, 99.0));

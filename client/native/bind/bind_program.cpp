@@ -7,7 +7,6 @@
 
 #include "base/cache_lines.h"
 #include "client/lib/run/program.h"
-#include "client/lib/run/raised.h"
 #include "client/native/cpython/without_gil.h"
 #include "client/native/places/tensor_facts.h"
 #include "client/native/site/agreed_sizes.h"
@@ -54,7 +53,7 @@ std::vector<at::Tensor> Run(Program& program, const std::vector<at::Tensor>& ten
                             std::chrono::nanoseconds* took = nullptr) {
   const auto pointers = Pointers(tensors);
   std::vector<at::Tensor> outputs;
-  std::string why;
+  RunFailure failure;
   RunOutcome outcome;
   {
     const WithoutGil released;
@@ -62,16 +61,15 @@ std::vector<at::Tensor> Run(Program& program, const std::vector<at::Tensor>& ten
       if (took != nullptr) EvictFromCaches(tensor.storage().data(), tensor.storage().nbytes());
     }
     const auto began = std::chrono::steady_clock::now();
-    outcome = program.Run(pointers.data(), pointers.size(), outputs, why);
+    outcome = program.Run(pointers.data(), pointers.size(), outputs, failure);
     if (took != nullptr) *took = std::chrono::steady_clock::now() - began;
   }
-  Raised() = nullptr;  // It is said in words here.
   if (outcome == RunOutcome::kGuardFailed) {
     Throw(Error(Code::kInvalid, program.Explain(pointers.data(), pointers.size())));
   }
-  if (outcome == RunOutcome::kTraps) Throw(Error(Code::kInvalid, why));
-  if (outcome == RunOutcome::kFailedAfterWrite) Throw(HalfDone(why));
-  if (outcome != RunOutcome::kServed) Throw(Error(Code::kInternal, why));
+  if (outcome == RunOutcome::kTraps || outcome == RunOutcome::kRaised) Throw(Error(Code::kInvalid, failure.why));
+  if (outcome == RunOutcome::kFailedAfterWrite) Throw(HalfDone(failure.why));
+  if (outcome != RunOutcome::kServed) Throw(Error(Code::kInternal, failure.why));
   return outputs;
 }
 

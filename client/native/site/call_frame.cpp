@@ -10,7 +10,6 @@
 #include <optional>
 #include <utility>
 
-#include "client/lib/run/raised.h"
 #include "client/native/cpython/without_gil.h"
 #include "client/native/site/bindings.h"
 #include "client/native/site/call_counters.h"
@@ -53,17 +52,14 @@ inline void CountServed(BoundVariant& variant, bool asks) {
   }
 }
 
-/// Sets what an operator has thrown as the Python exception that eager would raise; false where none has.
-bool SetRaised() {
-  if (Raised() == nullptr) return false;
-  const std::exception_ptr raised = std::exchange(Raised(), nullptr);
+/// Sets what an operator has thrown as the Python exception that eager would raise.
+void SetRaised(const std::exception_ptr& raised) {
   const auto set = [&raised]() -> PyObject* {
     HANDLE_TH_ERRORS
     std::rethrow_exception(raised);
     END_HANDLE_TH_ERRORS
   };
   set();
-  return true;
 }
 
 }  // namespace
@@ -74,7 +70,7 @@ RunOutcome CallFrame::Run(BoundVariant& variant, bool check_values, RankVote* vo
   std::function<bool()> consent;
   if (vote != nullptr) consent = [&] { return vote->Cast(variant.number()); };
   if (vote == nullptr && !IsLong(variant, inputs, count)) {
-    return variant.program().Run(inputs, count, outputs_, why_, check_values);
+    return variant.program().Run(inputs, count, outputs_, failure_, check_values);
   }
   // Another thread may take a tensor out of an argument's container meanwhile.
   held_.assign(count, at::Tensor());
@@ -83,7 +79,7 @@ RunOutcome CallFrame::Run(BoundVariant& variant, bool check_values, RankVote* vo
     inputs_.tensors[i] = &held_[i];
   }
   const WithoutGil released;
-  return variant.program().Run(inputs, count, outputs_, why_, check_values, consent);
+  return variant.program().Run(inputs, count, outputs_, failure_, check_values, consent);
 }
 
 /// Whether the state is the one that a variant was recorded in; its inputs are found then.
@@ -101,17 +97,16 @@ bool CallFrame::MayGoOn(RunOutcome outcome, std::string& reason, bool& fits_size
     case RunOutcome::kWeightChanged: reason = "stale"; return true;
     case RunOutcome::kValueGuardFailed:
       Counters().value_guard_failures.fetch_add(1, std::memory_order_relaxed);
-      reason = "value:" + why_;
+      reason = "value:" + failure_.why;
       fits_sizes = true;
       return true;
     case RunOutcome::kDissent: reason = "ranks"; return false;
-    case RunOutcome::kTraps:
-      if (!SetRaised()) SetPythonError(Error(Code::kInvalid, why_));
-      return false;
-    case RunOutcome::kFailedAfterWrite: SetPythonError(HalfDone(why_)); return false;
+    case RunOutcome::kTraps: SetPythonError(Error(Code::kInvalid, failure_.why)); return false;
+    case RunOutcome::kRaised: SetRaised(std::exchange(failure_.raised, nullptr)); return false;
+    case RunOutcome::kFailedAfterWrite: SetPythonError(HalfDone(failure_.why)); return false;
     case RunOutcome::kFailed:
       Counters().failures.fetch_add(1, std::memory_order_relaxed);
-      reason = "failed:" + why_;
+      reason = "failed:" + failure_.why;
       return false;
     case RunOutcome::kServed: break;
   }

@@ -44,7 +44,7 @@ class CallFrame {
   RunInputs inputs_;
   std::vector<at::Tensor> outputs_;
   std::vector<at::Tensor> held_;  ///< the inputs, while the GIL is released
-  std::string why_;
+  RunFailure failure_;
   bool is_busy_ = false;
 };
 
