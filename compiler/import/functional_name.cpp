@@ -73,6 +73,8 @@ std::optional<std::string> GraphOpName(std::string_view schema_name) {
   return op;
 }
 
+bool RunsInItsPlace(std::string_view op) { return op == "aten.fill_diagonal_"; }
+
 std::optional<FunctionalForm> FindFunctionalForm(std::string_view op) {
   if (!op.starts_with("aten.")) return std::nullopt;
   const std::string_view name = op.substr(5);

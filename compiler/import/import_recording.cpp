@@ -342,7 +342,7 @@ class Importer {
 
   Status AddWritingStep(const StepCall& call) {
     if (call.op == "aten.detach_" || call.op == "aten.requires_grad_") return {};
-    if (call.raw->is_opaque()) return AddStepInPlace(call);
+    if (call.raw->is_opaque() || RunsInItsPlace(call.op)) return AddStepInPlace(call);
     const std::optional<FunctionalForm> form = FindFunctionalForm(call.op);
     if (!form) return Error(Code::kUnsupported, "writes its arguments in a way Ingot does not know");
     const bool in_place = form->style == WriteStyle::kInPlace;

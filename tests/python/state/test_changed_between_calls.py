@@ -199,17 +199,34 @@ def test_sizes_that_are_recorded_one_by_one_have_a_limit(ingot):
     assert seen["captures"] <= 12 and "sizes, each recorded by itself" in step.report()
 
 
-def test_what_has_no_functional_form_is_refused_by_name(ingot):
+def test_what_has_no_functional_form_runs_in_its_place(ingot):
     def fills(x):
-        x.fill_diagonal_(2)
-        return x * 2
+        y = x.fill_diagonal_(2) * 2
+        y[:, 1:].fill_diagonal_(3, wrap=True)
+        x.view(-1)[:4].view(2, 2).fill_diagonal_(-1)
+        return y, x.fill_diagonal_(0.5), y.sum()
 
-    step = ingot.compile(fills)
+    step = ingot.compile(fills, wait=True)
+    with counted(ingot) as seen, torch.no_grad():
+        for rows, columns in ((3, 3), (3, 3), (9, 4), (7, 4), (3, 5), (3, 3)):
+            x, expected = torch.ones(rows, columns), torch.ones(rows, columns)
+            for found, wanted in zip(step(x), fills(expected)):
+                assert torch.equal(found, wanted)
+            assert torch.equal(x, expected)
+    assert seen["native_calls"] >= 3, step.why_miss()
+
+
+def test_what_has_no_functional_form_is_refused_by_name(ingot):
+    def turns(x):
+        y = x * 2
+        y.t_()
+        return y + 1
+
+    step = ingot.compile(turns)
     for _ in range(3):
-        x = torch.ones(3, 3)
-        torch.testing.assert_close(step(x), fills(torch.ones(3, 3)))
+        torch.testing.assert_close(step(torch.ones(3, 4)), turns(torch.ones(3, 4)))
         step.wait()
-    assert "fill_diagonal_" in step.report() + step.why_miss() and "registered" not in step.report()
+    assert "t_" in step.report() + step.why_miss() and "registered" not in step.report()
 
 
 TENSORS = [torch.tensor([float(10 ** i)]) for i in range(3)]
