@@ -225,6 +225,10 @@ Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step, const ProcessGro
   if (name == "aten::bmm.out") call.direct_ = Direct::kBmm;
   if (name == "aten::topk") call.own_ = TopK;
   call.check_ = DivisionCheckOf(name);
+  call.is_foreign_ = name != kOwnRows && proto::OperatorSpaceOf(name) == proto::OperatorSpace::kForeign;
+  const auto has_kernel = [&](c10::DispatchKey key) { return call.op_.hasKernelForDispatchKey(key); };
+  call.meets_autograd_ =
+      call.is_foreign_ && !has_kernel(c10::DispatchKey::Autograd) && !has_kernel(c10::DispatchKey::AutogradCPU);
   return call;
 }
 

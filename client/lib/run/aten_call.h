@@ -61,6 +61,10 @@ class AtenCall {
   bool GivesBack(size_t i) const;
   /// Starts a collective: other ranks have seen the call.
   bool communicates() const { return !group_.empty(); }
+  /// It is none of PyTorch's.
+  bool is_foreign() const { return is_foreign_; }
+  /// What it calls is dispatched above autograd, in eager's calls: it has no kernel there that would have gone below.
+  bool meets_autograd() const { return meets_autograd_; }
   /// It may draw numbers of the default generator.
   bool may_draw() const;
   /// Waits until the collective that fills the tensor, if there is one, has ended.
@@ -78,12 +82,14 @@ class AtenCall {
   const proto::PlanStep* step_ = nullptr;
   Status BindGroup(const ProcessGroups& groups);
 
-  uint32_t given_ = 0;      // arguments of the step that the operator takes
-  size_t group_at_ = 0;     // argument that names a process group
-  std::string group_;       // its name in this process; empty = there is none
+  uint32_t given_ = 0;  // arguments of the step that the operator takes
+  size_t group_at_ = 0;  // argument that names a process group
+  std::string group_;  // its name in this process; empty = there is none
   Mode mode_ = Mode::kReturned;
   Direct direct_ = Direct::kNone;
   bool (*own_)(torch::jit::Stack&) = nullptr;  // computes the same in less time where it gives true
+  bool is_foreign_ = false;
+  bool meets_autograd_ = false;
   CheckArguments check_ = nullptr;
 };
 

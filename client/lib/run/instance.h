@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <memory>
 #include <span>
@@ -141,7 +142,10 @@ class Instance {
   uint8_t* scratch_ = nullptr;
   int scratch_slots_ = 1;
   bool wrote_ = false;
-  bool check_values_ = true;  // of the call in progress
+  // Of the call in progress:
+  bool check_values_ = true;
+  bool with_gradients_ = false;
+  c10::impl::LocalDispatchKeySet callers_keys_{c10::impl::PODLocalDispatchKeySet()};
 };
 
 }  // namespace ingot::client

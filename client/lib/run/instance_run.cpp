@@ -105,6 +105,8 @@ void Instance::EachWritten(Visit visit) const {
 RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs, RunFailure& failure,
                          bool check_values, std::vector<int64_t>* marks) {
   check_values_ = check_values;
+  with_gradients_ = at::GradMode::is_enabled();
+  callers_keys_ = c10::impl::tls_local_dispatch_key_set();
   wrote_ = false;
   Done done = Done::kNo;
   bool traps = false;
@@ -288,6 +290,10 @@ Instance::Done Instance::RunAten(uint32_t at, Call& call, RunFailure& failure) {
   }
   stack_ = call.stack;
   FillLate(call);
+  // What is not PyTorch's may ask for the mode or differentiate by itself, as it may in eager's call.
+  const at::AutoGradMode mode(with_gradients_ && call.aten->is_foreign());
+  std::optional<c10::impl::ForceDispatchKeyGuard> keys;
+  if (call.aten->meets_autograd()) keys.emplace(callers_keys_);
   if (call.aten->HasMemories()) return RunInPlace(at, call, failure);
   call.aten->Invoke(stack_);
   const Done done = call.aten->is_direct() ? Done::kYes : TakeResults(at, call, failure.why);

@@ -181,11 +181,13 @@ void BindRecordedTensors(py::class_<Recorder>& type) {
           "foreign_operators",
           [](const Recorder& recorder) {
             py::list found;
-            for (const auto& [name, is_before_decision] : recorder.ForeignOperators())
-              found.append(py::make_tuple(name, is_before_decision));
+            for (const auto& [name, is_before_decision, modes] : recorder.ForeignOperators())
+              found.append(py::make_tuple(name, is_before_decision, modes));
             return found;
           },
-          "(name, whether a value that is held against later calls' comes behind it) of those that are not PyTorch's.");
+          "(name, whether a value that is held against later calls' comes behind it, modes of autograd) of those that "
+          "are not "
+          "PyTorch's.");
 }
 
 void BindRecordedSizes(py::class_<Recorder>& type) {

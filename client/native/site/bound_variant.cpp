@@ -162,7 +162,7 @@ std::shared_ptr<BoundVariant> BoundVariant::Of(PyObject* dict) {
     variant->AddSame(path_of(one), path_of(other));
   }
   for (py::handle weight : parts["weights"]) variant->AddWeight(THPVariable_Unpack(weight.ptr()));
-  variant->set_makes_inference(parts["makes_inference"].cast<bool>());
+  variant->set_mode(parts["mode"].cast<std::string>());
   variant->set_untracked(parts["untracked"].cast<std::vector<int64_t>>());
   for (py::handle symbols : parts["proven"]) variant->AddProven(symbols.cast<std::vector<int64_t>>());
   variant->set_heavy(parts["heavy"].cast<bool>());

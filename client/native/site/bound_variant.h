@@ -53,8 +53,9 @@ class BoundVariant {
   void AddWeight(at::Tensor weight) { weights_.push_back(std::move(weight)); }
   /// Weights, by number, whose gradients the function turns off itself: those may require one in any mode.
   void set_untracked(std::vector<int64_t> untracked) { untracked_ = std::move(untracked); }
-  /// The function makes its results in an inference mode of its own.
-  void set_makes_inference(bool makes_inference) { makes_inference_ = makes_inference; }
+  /// The mode of autograd in which it runs where that is the function's own, not the call's: "grad", "no_grad" or
+  /// "inference"; else "".
+  void set_mode(std::string mode) { mode_ = std::move(mode); }
   void AddProven(std::vector<int64_t> symbols);
   void set_heavy(bool heavy) { heavy_ = heavy; }
   /// By which other ranks know the same code (RankConsensus); 0: they do not.
@@ -82,9 +83,7 @@ class BoundVariant {
   bool LetsPass(const int64_t* symbols, size_t count) const { return agreed_->LetsPass(symbols, count); }
   /// Whether a weight requires grad and eager would track it in the mode in which this was recorded.
   bool AnyWeightIsTracked() const;
-  /// What this runs, eager runs without gradients whatever the caller's mode.
-  bool turns_gradients_off() const { return !untracked_.empty(); }
-  bool makes_inference() const { return makes_inference_; }
+  const std::string& mode() const { return mode_; }
   /// For Python's collector of cycles: each reference that this owns, and nobody else. Without those of standing().
   int Traverse(visitproc visit, void* arg) const;
 
@@ -112,7 +111,7 @@ class BoundVariant {
   std::shared_ptr<const AgreedSizes> agreed_;
   guards::Ranges range_;                      ///< empty: only what is in proven_
   GuardPolicy policy_;
-  bool makes_inference_ = false;
+  std::string mode_;
   bool heavy_ = false;
   int64_t number_ = 0;
   bool verifiable_ = true;

@@ -27,19 +27,21 @@ bool IsLong(const BoundVariant& variant, const at::Tensor* const* inputs, size_t
   return variant.heavy() || std::any_of(inputs, inputs + count, is_large);
 }
 
-/// The modes of autograd in which a variant was recorded, while it runs and its outputs are put together.
-class RecordedModes {
+/// The mode of autograd that a variant has of its own, while it runs and its outputs are put together.
+class RecordedMode {
  public:
-  explicit RecordedModes(const BoundVariant& variant) {
-    if (variant.makes_inference()) {
+  explicit RecordedMode(const BoundVariant& variant) {
+    if (variant.mode().empty()) [[likely]]
+      return;
+    if (variant.mode() == "inference") {
       in_inference_.emplace();
-    } else if (variant.turns_gradients_off()) {
-      without_gradients_.emplace();
+    } else {
+      gradients_.emplace(variant.mode() == "grad");
     }
   }
 
  private:
-  std::optional<at::NoGradGuard> without_gradients_;
+  std::optional<at::AutoGradMode> gradients_;
   std::optional<c10::InferenceMode> in_inference_;
 };
 
@@ -164,7 +166,7 @@ PyObject* CallFrame::Serve(VariantTable::Variants& variants, std::string& reason
       return nullptr;
     }
     if (withheld.is_turn) Counters().verify_skipped.fetch_add(1, std::memory_order_relaxed);
-    const RecordedModes modes(*variant);
+    const RecordedMode mode(*variant);
     const RunOutcome outcome = Run(*variant, asks, vote);
     if (outcome == RunOutcome::kServed) {
       CountServed(*variant, asks);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct Foreign {
 struct ForeignOperator {
   std::string name;         ///< "pkg::name.overload"
   bool is_before_decision;  ///< a value that is held against later calls' comes behind it, or from it
+  std::set<std::string> modes;  ///< of autograd that it was called in: "grad", "no_grad", "inference", "inference grad"
 };
 
 /// Writes down what the dispatcher sees while the user's function runs on this thread.

@@ -2,6 +2,7 @@
 #include "client/native/trace/step_writer.h"
 
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 
@@ -37,6 +38,12 @@ std::optional<int64_t> AsInt(const c10::IValue& value) {
   if (value.isInt()) return value.toInt();
   if (value.isSymInt()) return value.toSymInt().maybe_as_int();
   return std::nullopt;
+}
+
+/// The mode of autograd.
+const char* ModeNow() {
+  if (c10::InferenceMode::is_enabled()) return c10::GradMode::is_enabled() ? "inference grad" : "inference";
+  return c10::GradMode::is_enabled() ? "grad" : "no_grad";
 }
 
 }  // namespace
@@ -166,7 +173,8 @@ std::optional<Refusal> StepWriter::End(const PendingStep& step, c10::ArrayRef<c1
     return result.isNone() || result.isTensor() || result.isTensorList();
   };
   if (step.facts->is_dynamic_shape || !std::ranges::all_of(results, is_tensors)) decisions_.push_back(steps_.size());
-  if (step.facts->is_opaque) foreign_.try_emplace(step.facts, steps_.size());
+  if (step.facts->is_opaque)
+    foreign_.try_emplace(step.facts, ForeignUse{steps_.size(), {}}).first->second.modes.insert(ModeNow());
   const auto args = builder_.CreateVector(step.args.data(), step.args.size());
   const auto outs = builder_.CreateVector(written_results.data(), written_results.size());
   const auto writes = builder_.CreateVector(step.facts->writes);
@@ -187,8 +195,8 @@ bool StepWriter::TakeBackRead() {
 
 std::vector<ForeignOperator> StepWriter::ForeignOperators() const {
   std::vector<ForeignOperator> found;
-  for (const auto& [facts, first] : foreign_) {
-    found.push_back({facts->name, !decisions_.empty() && decisions_.back() >= first});
+  for (const auto& [facts, use] : foreign_) {
+    found.push_back({facts->name, !decisions_.empty() && decisions_.back() >= use.first, use.modes});
   }
   return found;
 }

@@ -88,7 +88,11 @@ class StepWriter {
   flatbuffers::FlatBufferBuilder builder_{64 << 10};
   std::vector<flatbuffers::Offset<proto::Step>> steps_;
   std::vector<size_t> decisions_;  // steps whose values are held against later calls'
-  std::unordered_map<const OperatorFacts*, size_t> foreign_;  // those that are not PyTorch's, with their first steps
+  struct ForeignUse {
+    size_t first = 0;  // step
+    std::set<std::string> modes;
+  };
+  std::unordered_map<const OperatorFacts*, ForeignUse> foreign_;  // of those that are not PyTorch's
   std::unordered_map<const c10::FunctionSchema*, OperatorEntry> operators_;
   std::unordered_map<std::string, std::string> groups_;
   std::vector<std::string> used_groups_;

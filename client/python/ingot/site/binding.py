@@ -195,7 +195,7 @@ class Variant:
                 "objects": list(roots.objects), "changes": list(changed.values()), "fetches": fetches,
                 "roots": roots.named() if fetches else {}, "same": [pair for pair in same if not found_anew.isdisjoint(pair)],
                 "weights": self._weights, "untracked": self.signature.get("untracked", []),
-                "makes_inference": self.signature.get("makes_inference", False), "proven": self.proven_here(),
+                "mode": self.signature.get("mode", ""), "proven": self.proven_here(),
                 "range": self.range if self._gears is None else "",
                 "guards": guards, "heavy": provenance["aten_steps"] + provenance["product_steps"] > 0, "verifiable": self._is_verifiable(),
                 "agreed": self.agreed.sizes, "number": self._number()}

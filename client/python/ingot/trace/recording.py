@@ -216,17 +216,18 @@ class Recording:
             raise Refused("recorder", str(e)) from None
         foreign = self._recorder.foreign_operators()
         # A value that turns out to be another is found when the operator has run: eager would run it again.
-        twice = next((name for name, is_decided in foreign if is_decided and custom_ops.is_python(name)), None)
+        twice = next((name for name, is_decided, _ in foreign if is_decided and custom_ops.is_python(name)), None)
         if twice is not None:
             raise Refused("custom-op-decides", f"a value decides what Python does behind {twice}, whose code may do more than compute")
+        mode = _own_mode([(name, modes) for name, _, modes in foreign], makes_inference, untracked, results)
         signature = {"weights": weights, "inputs": self._inputs, "outputs": spec, "writes": writes,
                      "leaves": len(encoder.leaves), "groups": self._recorder.groups,
                      **({"overlaps": overlaps} if overlaps else {}), **({"untracked": untracked} if untracked else {}),
-                     **({"makes_inference": True} if makes_inference else {})}
+                     **({"mode": mode} if mode else {})}
         self.signature = json.dumps(signature, separators=(",", ":")).encode()
         return Captured(recording, self.signature,
                         [*weights, *(path for path in self._inputs if path is not None)], self.observer,
-                        dependencies.of_operators(name for name, _ in foreign))
+                        dependencies.of_operators(name for name, *_ in foreign))
 
     def read(self) -> "frozenset[notes.Row]":
         """What it has read by now, of a run that became no graph: without what it has changed itself."""
@@ -234,7 +235,7 @@ class Recording:
             return notes.rows_of(self.observer.read_before_refusal)
         self.observer.settle()
         changed = {place for place, _, _ in self.observer.moved()}
-        return notes.rows_of(self.observer.record(dependencies.of_operators(name for name, _ in self._recorder.foreign_operators())), changed)
+        return notes.rows_of(self.observer.record(dependencies.of_operators(name for name, *_ in self._recorder.foreign_operators())), changed)
 
     def keep_in(self, memory: typing.Any) -> None:
         """Before it runs: what it writes, and was there before, is kept in a ``_native.KeptMemory``."""
@@ -288,10 +289,10 @@ class Recording:
         return [value for _, value, _ in found]
 
     def _check_refusal(self) -> None:
-        if self.observer.refused is not None:
-            raise Refused(*self.observer.refused)
-        if self._recorder.refusal is not None:
-            raise Refused(*self._recorder.refusal)
+        # The observer's reasons are the recorder's as well, which keeps the first: what comes behind it may come of it.
+        refusal = self._recorder.refusal or self.observer.refused
+        if refusal is not None:
+            raise Refused(*refusal)
 
     def _is_call_state(self, path: paths.Path) -> bool:
         """Whether a tensor is fetched at every call: it lies in an object argument (a KV cache), or where calls have put others.
@@ -332,6 +333,23 @@ def _makes_inference(leaves: "typing.Sequence[torch.Tensor]", owners: "typing.Se
     if len(made) > 1 or mode and False in made:
         raise Refused("result", "tensors made in inference mode, and others that are not")
     return not mode and True in made
+
+
+def _own_mode(operators: "list[tuple[str, set[str]]]", makes_inference: bool, untracked: "list[int]", results: "list[torch.Tensor]") -> str:
+    """The mode of autograd in which native code runs where that is not the call's: what results are made in, weights are used in, and
+    operators hear whose code may ask for it. Refused where these are several."""
+    grad = "grad" if torch.is_grad_enabled() else "no_grad"
+    call = {"grad": "inference grad", "no_grad": "inference"}[grad] if torch.is_inference_mode_enabled() else grad
+    own = "inference" if makes_inference else "no_grad" if untracked else call
+    asking = [(name, modes) for name, modes in operators if custom_ops.is_python(name)]
+    heard = set[str]().union(*(modes for _, modes in asking))
+    if heard <= {own}:
+        return "" if own == call else own
+    mode = next(iter(heard))
+    if len(heard) > 1 or own != call or mode == "inference grad" or (mode == "inference" and results):
+        name, modes = next((name, modes) for name, modes in asking if modes != {own})
+        raise Refused("custom-op-modes", f"{name} runs in {' and '.join(sorted(modes))} mode, and other things of the function do not")
+    return mode
 
 
 _LIST_MAX = 64
