@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "client/lib/run/generator_state.h"
+#include "client/native/cpython/exception_handlers.h"
 #include "client/native/cpython/user_line.h"
 #include "client/native/observe/moving_numbers.h"
 #include "client/native/observe/observer.h"
@@ -132,6 +133,15 @@ void BindOperators(py::module_& m) {
       "Whether an operator comes from outside PyTorch.");
 }
 
+/// Its caller's frame runs until the recording stops, so that its address is no other's.
+void Start(Recorder& recorder) {
+  recorder.AskForHandlers([outermost = PyEval_GetFrame()] {
+    const py::gil_scoped_acquire held;
+    return HandlerInside(outermost);
+  });
+  recorder.Start();
+}
+
 void BindRecordedRun(py::class_<Recorder>& type) {
   type.def("survey",
            [](Recorder& recorder, py::function on_value) {
@@ -147,7 +157,7 @@ void BindRecordedRun(py::class_<Recorder>& type) {
                 [memory = std::move(memory)](const at::Tensor& tensor) { memory->KeepBefore(tensor); });
           },
           py::arg("memory"), "Before the run: what is written and was there before is kept.")
-      .def("start", &Recorder::Start)
+      .def("start", &Start)
       .def("stop", &Recorder::Stop)
       .def("complete_if_kept", &Recorder::CompleteIfKept)
       .def("refuse", &Recorder::Refuse, py::arg("name"), py::arg("detail"))

@@ -80,6 +80,12 @@ PyObject* NameOfGlobals(PyObject* globals) {
   return name;
 }
 
+bool LiesIn(const char* package, std::string_view file) {
+  const std::string_view path = ViewOf(LoadedAttribute(package, "__file__"));
+  const std::string_view folder = path.substr(0, path.rfind('/') + 1);
+  return !folder.empty() && file.starts_with(folder);
+}
+
 bool IsTorchName(std::string_view module) { return module == "torch" || module.starts_with("torch."); }
 
 bool IsStandardName(std::string_view module) {

@@ -34,6 +34,8 @@ PyObject* LoadedModule(const char* name);
 bool HasOwnBuiltins(PyObject* function);
 /// `__name__` among the variables of a module; borrowed, null where there is none.
 PyObject* NameOfGlobals(PyObject* globals);
+/// Whether a file lies in the folder of a package that is loaded.
+bool LiesIn(const char* package, std::string_view file);
 /// "torch" or "torch.something".
 bool IsTorchName(std::string_view module);
 /// A module of Python's standard library, builtins included; `__main__` is not.

@@ -12,18 +12,11 @@
 namespace ingot::client {
 namespace {
 
-/// Whether a file lies in the folder of a package that is loaded.
-bool IsIn(const char* package, std::string_view file) {
-  const std::string_view path = ViewOf(LoadedAttribute(package, "__file__"));
-  const std::string_view folder = path.substr(0, path.rfind('/') + 1);
-  return !folder.empty() && file.starts_with(folder);
-}
-
 /// Code that PyTorch and Python make has no lines that somebody wrote; libraries that are models may.
 bool IsUsers(std::string_view file) {
   const bool is_made = file.empty() || file.starts_with("<frozen") || file.starts_with("<eval_with_key>");
-  const bool is_standard = IsIn("os", file) && file.find("-packages/") == std::string_view::npos;
-  return !is_made && !is_standard && !IsIn("torch", file) && !IsIn("numpy", file) && !IsIn("ingot", file);
+  const bool is_standard = LiesIn("os", file) && file.find("-packages/") == std::string_view::npos;
+  return !is_made && !is_standard && !LiesIn("torch", file) && !LiesIn("numpy", file) && !LiesIn("ingot", file);
 }
 
 }  // namespace

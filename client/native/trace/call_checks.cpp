@@ -84,6 +84,28 @@ bool IsFilledUnseen(const OperatorFacts& facts) {
 
 }  // namespace
 
+// PyTorch makes a tensor from Python data by filling memory behind the dispatcher's back and shows
+// only the operators around the filling, with these keys excluded. Noted as steps they would give
+// uninitialised memory on replay; the lift_fresh that follows shows the finished tensor instead.
+bool IsInsideTensorConstructor(const c10::impl::LocalDispatchKeySet& tls) {
+  return tls.excluded_.has(c10::DispatchKey::Functionalize) && tls.excluded_.has(c10::DispatchKey::Python) &&
+         tls.excluded_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+}
+
+std::optional<Refusal> UnsupportedMode(const c10::impl::LocalDispatchKeySet& tls) {
+  if (!tls.excluded_.has(c10::DispatchKey::AutocastCPU)) {
+    return Refusal{"autocast", "autocast is enabled"};
+  }
+  if (tls.included_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) ||
+      tls.included_.has(c10::DispatchKey::Functionalize)) {
+    return Refusal{"functorch", "a functorch transform is active"};
+  }
+  if (tls.included_.has(c10::DispatchKey::Python)) {
+    return Refusal{"dispatch-mode", "a TorchDispatchMode is active"};
+  }
+  return std::nullopt;
+}
+
 std::optional<Refusal> UnfaithfulCall(const c10::FunctionSchema& schema, const OperatorFacts& facts,
                                       c10::ArrayRef<c10::IValue> args, const TensorTable& tensors) {
   if (CountsFromStorage(facts, args, tensors))

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <optional>
 
@@ -10,6 +11,12 @@
 #include "client/native/trace/tensor_table.h"
 
 namespace ingot::client {
+
+/// Whether PyTorch fills memory behind the dispatcher's back, and the operators around that are no steps.
+bool IsInsideTensorConstructor(const c10::impl::LocalDispatchKeySet& tls);
+
+/// Why nothing can be recorded in the mode that a thread is in, if so.
+std::optional<Refusal> UnsupportedMode(const c10::impl::LocalDispatchKeySet& tls);
 
 /// Why a graph would answer this call otherwise than the operator does, if it would: operators
 /// whose answer depends on where tensors lie in memory, or on the order in which they are written.

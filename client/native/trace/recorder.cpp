@@ -15,6 +15,7 @@
 #include <future>
 #include <utility>
 
+#include "client/native/trace/call_checks.h"
 #include "client/native/trace/deferred_run.h"
 #include "client/native/trace/mem_pool.h"
 #include "client/native/trace/step_writer.h"
@@ -30,28 +31,6 @@ uint64_t NanosecondsSince(Clock::time_point start) {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
 }
 
-// PyTorch makes a tensor from Python data by filling memory behind the dispatcher's back and shows
-// only the operators around the filling, with these keys excluded. Noted as steps they would give
-// uninitialised memory on replay; the lift_fresh that follows shows the finished tensor instead.
-bool IsInsideTensorConstructor(const c10::impl::LocalDispatchKeySet& tls) {
-  return tls.excluded_.has(c10::DispatchKey::Functionalize) && tls.excluded_.has(c10::DispatchKey::Python) &&
-         tls.excluded_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
-}
-
-std::optional<Refusal> UnsupportedMode(const c10::impl::LocalDispatchKeySet& tls) {
-  if (!tls.excluded_.has(c10::DispatchKey::AutocastCPU)) {
-    return Refusal{"autocast", "autocast is enabled"};
-  }
-  if (tls.included_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) ||
-      tls.included_.has(c10::DispatchKey::Functionalize)) {
-    return Refusal{"functorch", "a functorch transform is active"};
-  }
-  if (tls.included_.has(c10::DispatchKey::Python)) {
-    return Refusal{"dispatch-mode", "a TorchDispatchMode is active"};
-  }
-  return std::nullopt;
-}
-
 std::string DescribeForeign(const KnownTensor& known) {
   return "tensor " + TextOf(known.held) + ", first used by " + known.first_use;
 }
@@ -65,6 +44,8 @@ struct Recorder::State {
   Where where;
   std::function<void()> on_value;  ///< a survey's
   std::function<void(const at::Tensor&)> on_write;
+  std::function<std::string()> handler;
+  std::optional<std::string> handled;  ///< an operator that is not PyTorch's, and what would handle its exception
   std::vector<std::pair<uint32_t, std::string>> inputs;
   std::vector<uint32_t> weights;
   std::optional<SizeNotes> sizes;
@@ -77,6 +58,7 @@ struct Recorder::State {
   void Refuse(Refusal why);
   bool noting() const { return recording && !refusal; }
   void Note(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack);
+  void NoteHandler(const PendingStep& step);
 
   Status CheckBindings() const;
   Result<std::vector<uint32_t>> OutputValues(const std::vector<at::Tensor>& outputs) const;
@@ -171,6 +153,7 @@ void Recorder::State::Note(const c10::OperatorHandle& op, c10::DispatchKeySet be
     op.redispatchBoxed(below, stack);
     return;
   }
+  if (step.facts->is_opaque) NoteHandler(step);
   for (size_t i = 0; on_write && i < step.written.size(); ++i) {
     if (!writer.tensors().IsStorageOfStep(step.written[i].first)) on_write(step.written[i].first);
   }
@@ -186,6 +169,16 @@ void Recorder::State::Note(const c10::OperatorHandle& op, c10::DispatchKeySet be
   if (!noting()) return;
   const auto results = torch::jit::last(*stack, op.schema().returns().size());
   if (auto refusal = writer.End(step, results, eager)) Refuse(std::move(*refusal));
+}
+
+/// A native call passes on what an operator raises where it cannot run eagerly from the start, past every handler of
+/// the program's that lies between: where it has written something.
+void Recorder::State::NoteHandler(const PendingStep& step) {
+  if (handled || !handler) return;
+  std::string found = handler();
+  if (found.empty()) return;
+  handled = step.facts->name + ", whose exception " + found + " would handle";
+  if (!step.written.empty()) Refuse({"custom-op-handled", *handled});
 }
 
 void Recorder::Prepare() { Registration(); }
@@ -241,6 +234,8 @@ void Recorder::Stop() {
 }
 
 void Recorder::TellOfWrites(std::function<void(const at::Tensor&)> on_write) { state_->on_write = std::move(on_write); }
+
+void Recorder::AskForHandlers(std::function<std::string()> handler) { state_->handler = std::move(handler); }
 
 void Recorder::Survey(std::function<void()> on_value) { state_->on_value = std::move(on_value); }
 
@@ -401,6 +396,8 @@ Status Recorder::DeclareConstant(uint32_t value, size_t bytes_max) {
 
 Result<Buffer> Recorder::Finish(const std::string& name, const std::vector<at::Tensor>& outputs) {
   State& state = *state_;
+  if (state.handled && state.writer.tensors().AnyFromBeforeIsWritten())
+    state.Refuse({"custom-op-handled", *state.handled});
   if (state.refusal) {
     return Error(Code::kUnsupported, state.refusal->name + ": " + state.refusal->detail);
   }

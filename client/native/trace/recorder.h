@@ -82,6 +82,9 @@ class Recorder {
   /// Before Start(): told of each tensor that no step of the recording made, right before an operator writes it. Called
   /// as the operator is, with or without the GIL.
   void TellOfWrites(std::function<void(const at::Tensor&)> on_write);
+  /// Before Start(): says what in the program would handle an exception that an operator raises now, or nothing. Called
+  /// as the operator is, with or without the GIL.
+  void AskForHandlers(std::function<std::string()> handler);
   /// After Stop(), deferred, when the results are dropped: computes what was put off if somebody still holds a
   /// tensor of it (a cache that the function fills). False when nobody does.
   bool CompleteIfKept();

@@ -89,6 +89,11 @@ const char* TensorTable::Changed(const at::Tensor& tensor, uint32_t value) const
   return nullptr;
 }
 
+bool TensorTable::AnyFromBeforeIsWritten() const {
+  return std::ranges::any_of(storages_,
+                             [](const KnownStorage& storage) { return !storage.of_step && storage.written; });
+}
+
 Buffer CopyElements(const at::Tensor& tensor) {
   const at::NoGradGuard no_grad;
   const at::Tensor dense = tensor.contiguous();

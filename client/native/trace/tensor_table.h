@@ -70,6 +70,8 @@ class TensorTable {
     return by_storage_.contains(tensor.storage().unsafeGetStorageImpl());
   }
   void MarkWritten(uint32_t value) { storages_[tensors_[value].storage].written = true; }
+  /// Of what no step made.
+  bool AnyFromBeforeIsWritten() const;
   bool IsWritten(uint32_t value) const { return storages_[tensors_[value].storage].written; }
 
  private:

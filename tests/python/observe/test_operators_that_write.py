@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that are not PyTorch's and write their arguments: each runs in its place, as eager runs it, between native code."""
 
+import contextlib
 import copy
 import functools
 import pathlib
@@ -167,7 +168,7 @@ def test_an_archive_says_why_it_is_refused(tmp_path):
 
 REFUSED = {
     "another tensor than its schema says": ("schema-alias", lambda x: torch.ops.writing_plain.wrong(x, x * 2) + 1),
-    "a number": ("which gives no tensor", lambda x: torch.ops.writing_plain.counted(x, x * 2)[0] + x),
+    "a number": ("gives a number back", lambda x: torch.ops.writing_plain.counted(x, x * 2)[0] + x),
 }
 
 
@@ -264,3 +265,282 @@ def test_elements_that_lie_in_one_place_are_refused_by_name(ingot):
         x = torch.ones(1, 6).expand(4, 6)
         assert torch.equal(step(x, torch.ones(4, 6)), torch.full((4, 6), 3.0))
     assert "names an element of memory twice" in step.why_miss()
+
+
+@torch.library.custom_op("attacked::below", mutates_args=())
+def below(x: torch.Tensor, limit: float) -> torch.Tensor:
+    if x.max().item() > limit:
+        raise ArithmeticError(f"more than {limit}")
+    return x * 2
+
+
+def _large_where_even(n):
+    return [writing._rows(n).clamp(-2, 2) + (0 if n % 2 else 90)]
+
+
+@contextlib.contextmanager
+def _own_context(x):
+    try:
+        yield
+    finally:
+        x.add_(1000)
+
+
+class _OwnContext:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        return kind is ArithmeticError
+
+
+def excepts(x):
+    try:
+        writing.ops.picky(x, 50.0)
+    except ArithmeticError:
+        return x - 7
+    return x + 1
+
+
+def excepts_in_a_caller(x):
+    def helper(y):
+        with torch.no_grad():
+            return [writing.ops.picky(one, 50.0) for one in (y, y)]
+
+    try:
+        helper(x)
+    except (TypeError, ArithmeticError):
+        x.fill_(3)
+    return x * 2
+
+
+def excepts_around_a_context(x):
+    try:
+        with contextlib.nullcontext(), torch.no_grad():
+            writing.ops.picky(x, 50.0)
+    except ArithmeticError:
+        x.fill_(3)
+    return x * 2
+
+
+def excepts_around_a_generator(x):
+    def each():
+        for one in (x, x + 1):
+            writing.ops.picky(one, 50.0)
+            yield one * 2
+
+    try:
+        return sum(each())
+    except ArithmeticError:
+        return x * 5
+
+
+def finally_writes(x):
+    try:
+        writing.ops.picky(x, 50.0)
+    finally:
+        x.mul_(10)
+    return x + 1
+
+
+def suppresses(x):
+    with contextlib.suppress(ArithmeticError):
+        writing.ops.picky(x, 50.0)
+    return x + 1
+
+
+def in_a_context_of_its_own(x):
+    with _own_context(x):
+        writing.ops.picky(x, 50.0)
+    return x + 1
+
+
+def in_an_object_s_context(x):
+    with _OwnContext():
+        writing.ops.picky(x, 50.0)
+    return x + 1
+
+
+def excepts_what_only_computes(x):
+    x.add_(1)
+    try:
+        y = torch.ops.attacked.below(x, 50.0)
+    except ArithmeticError:
+        y = x * 0
+    x.add_(1)
+    return y
+
+
+@pytest.mark.parametrize("function", [excepts, excepts_in_a_caller, excepts_around_a_context, excepts_around_a_generator, finally_writes, suppresses,
+                                      in_a_context_of_its_own, in_an_object_s_context, excepts_what_only_computes])
+def test_what_handles_an_exception_gets_it(ingot, function):
+    """A native call could neither go on in the handler, nor begin anew when something has been written."""
+    step = ingot.compile(function, wait=True)
+    check_all(ingot, step, function, _large_where_even, (5, 5, 4, 4, 7, 5, 4))
+    assert "custom-op-handled" in step.why_miss()
+
+
+def in_contexts_of_torch(x):
+    with torch.no_grad(), contextlib.nullcontext(), torch.set_grad_enabled(False):
+        writing.ops.picky(x, 50.0)
+        return x + 1
+
+
+def in_a_generator(x):
+    def each():
+        for factor in (1, 2):
+            writing.ops.picky(x, 50.0)
+            yield x * factor
+
+    return sum(each())
+
+
+def behind_a_handler(x):
+    try:
+        y = x + len(x.shape)
+    except ArithmeticError:
+        y = x
+    writing.ops.picky(y, 50.0)
+    return x + y
+
+
+def excepts_where_nothing_is_written(x):
+    try:
+        return torch.ops.attacked.below(x, 50.0) + 1
+    except ArithmeticError:
+        return x * 0
+
+
+class _Picky(torch.nn.Module):
+    def __init__(self, **hook):
+        super().__init__()
+        self.register_forward_hook(self.done, **hook)
+
+    @staticmethod
+    def done(module, args, result):
+        return None if result is None else result * 2
+
+    def forward(self, x):
+        writing.ops.picky(x, 50.0)
+        return x + 1
+
+
+_hooked = _Picky()
+
+
+def of_a_module_with_a_hook(x):
+    return _hooked(x) * 2
+
+
+@pytest.mark.parametrize("function", [in_contexts_of_torch, in_a_generator, behind_a_handler, excepts_where_nothing_is_written,
+                                      of_a_module_with_a_hook])
+def test_what_handles_no_exception_keeps_nothing_from_being_native(ingot, function):
+    step, before = ingot.compile(function, wait=True), ingot.stats()["native_calls"]
+    check_all(ingot, step, function, _large_where_even, (5, 5, 4, 5, 4, 5))
+    assert ingot.stats()["native_calls"] >= before + 3, step.why_miss()
+
+
+def test_a_hook_that_is_always_called_hears_of_an_exception(ingot):
+    module = _Picky(always_call=True)
+    step = ingot.compile(lambda x: module(x) * 2, wait=True)
+    check_all(ingot, step, lambda x: module(x) * 2, _large_where_even, (5, 5, 4, 5))
+    assert "custom-op-handled" in step.why_miss()
+
+
+@torch.library.custom_op("attacked::hear", mutates_args=("x",))
+def hear(x: torch.Tensor) -> None:
+    x.add_(1 if torch.is_grad_enabled() else 2)
+    x.mul_(3 if torch.is_inference_mode_enabled() else 5)
+
+
+@torch.library.custom_op("attacked::heard", mutates_args=())
+def heard(x: torch.Tensor) -> torch.Tensor:
+    return x + (1 if torch.is_grad_enabled() else 2) + (10 if torch.is_inference_mode_enabled() else 20)
+
+
+def hears(x):
+    torch.ops.attacked.hear(x)
+    return torch.ops.attacked.heard(x) * 2
+
+
+def hears_its_own_mode(x):
+    with torch.no_grad():
+        torch.ops.attacked.hear(x)
+        y = torch.ops.attacked.heard(x)
+    return y * 2
+
+
+def hears_that_gradients_are_on(x):
+    with torch.enable_grad():
+        torch.ops.attacked.hear(x)
+        return torch.ops.attacked.heard(x) * 2
+
+
+def hears_its_own_inference(x):
+    with torch.inference_mode():
+        y = torch.ops.attacked.heard(x)
+        torch.ops.attacked.hear(y)
+        return y * 2
+
+
+def hears_two_modes(x):
+    torch.ops.attacked.hear(x)
+    with torch.no_grad():
+        return torch.ops.attacked.heard(x)
+
+
+def hears_an_inference_apart(x):
+    with torch.inference_mode():
+        y = torch.ops.attacked.heard(x)
+    return x * 2 + y.sum().item()
+
+
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("function", [hears, hears_its_own_mode, hears_that_gradients_are_on, hears_its_own_inference, hears_two_modes, hears_an_inference_apart])
+def test_an_operator_hears_the_mode_of_autograd_that_eager_has(ingot, function, mode):
+    step, before = ingot.compile(function, wait=True), ingot.stats()["native_calls"]
+    for _ in range(4):
+        x, y = torch.ones(3), torch.ones(3)
+        with mode():
+            found, wanted = step(x), function(y)
+        assert torch.equal(found, wanted) and torch.equal(x, y) and found.is_inference() == wanted.is_inference()
+    is_native = ingot.stats()["native_calls"] > before
+    assert is_native or "custom-op-modes" in step.why_miss(), step.why_miss()
+    assert is_native or function not in (hears, hears_its_own_mode)
+
+
+def test_one_function_in_each_mode_in_turn(ingot):
+    step, before = ingot.compile(hears, wait=True), ingot.stats()["native_calls"]
+    for mode in (torch.no_grad, torch.enable_grad, torch.inference_mode) * 3:
+        x, y = torch.ones(3), torch.ones(3)
+        with mode():
+            assert torch.equal(step(x), hears(y)) and torch.equal(x, y)
+    assert ingot.stats()["native_calls"] >= before + 6
+
+
+_attacked.define("descend(Tensor(a!) w, Tensor x) -> ()")
+
+
+@functools.partial(_attacked.impl, "descend", dispatch_key="CPU")
+def _descend(w, x):
+    with torch.enable_grad():
+        tracked = w.detach().clone().requires_grad_()
+        gradient, = torch.autograd.grad((x @ tracked).square().sum(), tracked)
+    w.sub_(gradient * 0.01)
+
+
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad])
+def test_an_operator_may_differentiate_by_itself(ingot, mode):
+    def descends(w, x):
+        torch.ops.attacked.descend(w, x)
+        y = x @ w
+        torch.ops.attacked.descend(w, x)
+        return y + x @ w
+
+    step, before = ingot.compile(descends, wait=True), ingot.stats()["native_calls"]
+    for n in (4, 4, 5, 5, 4):
+        args = [writing._rows(6, 3), writing._rows(n, 6)]
+        with mode():
+            found, wanted = outcome(step, copy.deepcopy(args)), outcome(descends, copy.deepcopy(args))
+        check(found, wanted)
+    assert ingot.stats()["native_calls"] >= before + 2, step.why_miss()
