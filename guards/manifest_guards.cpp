@@ -89,7 +89,7 @@ Written WrittenBy(const proto::Manifest& manifest) {
     };
     for (uint32_t i = 0; writes && step.results() != nullptr && i < step.results()->size(); ++i)
       note(step.results()->Get(i));
-    for (uint32_t i = 0; step.kind() == proto::StepKind::Aten && i < step.kernel(); ++i) note(step.buffers()->Get(i));
+    for (uint32_t i = 0; i < step.taken(); ++i) note(step.memories()->Get(i));
   }
   return written;
 }

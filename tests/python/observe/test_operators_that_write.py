@@ -204,6 +204,45 @@ def test_arguments_of_a_call_that_are_one_tensor(ingot):
             check(outcome(step, copy.deepcopy(make())), outcome(function, copy.deepcopy(make())))
 
 
+def test_arguments_that_come_to_share_memory_with_what_is_written(ingot):
+    """Native code that was made for arguments that lie apart reads one of them when the other has been written."""
+    def before(x, y):
+        z = y * 1.5
+        writing.ops.double(x)
+        return z + y
+
+    def behind(x, y):
+        z = x * 2
+        writing.ops.double(y)
+        writing.ops.double(x[1:])
+        return x - y + z
+
+    def rows(first, second):
+        whole = writing._rows(12)
+        return [whole[first:first + 4], whole[second:second + 4]]
+
+    for function in (before, behind):
+        step, native = ingot.compile(function, wait=True), ingot.stats()["native_calls"]
+        for first, second in ((0, 4), (0, 4), (0, 1), (1, 0), (4, 0), (0, 1)):
+            check(outcome(step, rows(first, second)), outcome(function, rows(first, second)))
+        assert ingot.stats()["native_calls"] >= native + 2, step.why_miss()
+
+
+def test_what_an_operator_writes_is_of_another_version(ingot):
+    """By which autograd finds what was changed since it was saved."""
+    def function(x):
+        writing.ops.double(x)
+        return x + 1
+
+    step = ingot.compile(function, wait=True)
+    for _ in range(3):
+        x = torch.ones(3)
+        with torch.no_grad():
+            step(x)
+        assert x._version > 0
+    assert ingot.stats()["native_calls"] >= 1, step.why_miss()
+
+
 _attacked = torch.library.Library("attacked", "DEF")
 _attacked.define("twice(Tensor(a!) x) -> ()")
 _attacked.impl("twice", lambda x: (x.mul_(2), None)[1], "CompositeExplicitAutograd")
