@@ -23,8 +23,8 @@ std::optional<std::string> GraphOpName(std::string_view schema_name);
 /// "aten.add.out"); nullopt where there is none, or where writing changes the tensor's layout.
 std::optional<FunctionalForm> FindFunctionalForm(std::string_view op);
 
-/// Whether an operator of PyTorch's that has no functional form writes elements of its argument and nothing else: it can
-/// run in its place, as one that is not PyTorch's.
+/// Whether an operator of PyTorch's that has no functional form writes elements of its argument and nothing else: it
+/// can run in its place, as one that is not PyTorch's.
 bool RunsInItsPlace(std::string_view op);
 
 }  // namespace ingot::compiler
