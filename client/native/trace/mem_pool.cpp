@@ -4,6 +4,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -23,6 +24,7 @@ namespace {
 
 /// Of addresses, which cost nothing before something lies there.
 constexpr size_t kRegionBytes = size_t{4} << 30;
+constexpr size_t kReach = 64 << 20;
 constexpr size_t kSmallPage = 4096;
 /// A run that needs less would wait longer for one to be cleared.
 constexpr size_t kLargePage = 2 << 20;
@@ -51,8 +53,11 @@ class MemPool::Region {
  public:
   /// Null where there are no addresses.
   static std::shared_ptr<Region> Make() {
-    void* const reserved = mmap(nullptr, kRegionBytes + kLargePage, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    // Who may have so many addresses only needs them elsewhere.
+    rlimit addresses{};
+    if (getrlimit(RLIMIT_AS, &addresses) != 0 || addresses.rlim_cur != RLIM_INFINITY) return nullptr;
+    void* const reserved =
+        mmap(nullptr, kRegionBytes + kLargePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return reserved == MAP_FAILED ? nullptr : std::make_shared<Region>(static_cast<uint8_t*>(reserved));
   }
 
@@ -81,6 +86,7 @@ class MemPool::Region {
     const auto found = std::ranges::find_if(free_, [&](const auto& range) { return range.second >= wanted; });
     if (found == free_.end() || is_closed_) return nullptr;
     const auto [at, room] = *found;
+    if (!Reach(at + wanted)) return nullptr;
     free_.erase(found);
     if (room > wanted) free_.emplace(at + wanted, room - wanted);
     taken_.emplace(at, wanted);
@@ -118,6 +124,16 @@ class MemPool::Region {
   }
 
  private:
+  /// Makes memory of addresses, up to an offset: where the kernel promises no more than it has, nothing is promised
+  /// that nobody takes. False where it has no more.
+  bool Reach(size_t end) {
+    if (end <= reached_) return true;
+    const size_t wanted = RoundedUp(end, kReach);
+    if (mprotect(first_ + reached_, wanted - reached_, PROT_READ | PROT_WRITE) != 0) return false;
+    reached_ = wanted;
+    return true;
+  }
+
   void Drop(size_t at, size_t bytes) {
     const size_t first = RoundedUp(at, kSmallPage), end = (at + bytes) / kSmallPage * kSmallPage;
     if (first < end) static_cast<void>(madvise(first_ + first, end - first, MADV_DONTNEED));
@@ -127,6 +143,7 @@ class MemPool::Region {
   uint8_t* const first_;
   std::map<size_t, size_t> free_;   ///< bytes by offset from `first_`; neighbours are one
   std::map<size_t, size_t> taken_;  ///< likewise, of tensors
+  size_t reached_ = 0;              ///< what lies behind is addresses alone
   bool is_closed_ = false;
 };
 

@@ -7,11 +7,13 @@
 #include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <optional>
 #include <random>
 #include <thread>
@@ -30,6 +32,13 @@ Page PageAt(const void* address) {
   auto* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(address) & ~uintptr_t{4095});
   if (mincore(page, 1, &is_here) != 0) return errno == ENOMEM ? Page::kUnmapped : Page::kGone;
   return (is_here & 1) != 0 ? Page::kHere : Page::kGone;
+}
+
+/// Of this process.
+int64_t PagesOfAddresses() {
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages;
 }
 
 bool IsAll(const at::Tensor& tensor, float value) {
@@ -101,6 +110,22 @@ TEST(MemPool, NothingAndMoreThanThereIsComeFromElsewhere) {
   const at::Tensor large = at::empty({int64_t{5} << 30}, at::kByte);  // Of addresses alone: nobody writes there.
   EXPECT_NE(large.data_ptr(), nullptr);
   EXPECT_TRUE(IsAll(at::full({kMany}, 1.0F), 1.0F));
+}
+
+TEST(MemPool, LeavesTheAddressesOfAProcessThatMayHaveFew) {
+  const pid_t child = fork();
+  if (child == 0) {
+    at::set_num_threads(1);
+    const rlimit few{.rlim_cur = rlim_t{1} << 44, .rlim_max = rlim_t{1} << 44};
+    if (setrlimit(RLIMIT_AS, &few) != 0) _exit(2);
+    const int64_t before = PagesOfAddresses();
+    const MemPool pool;
+    const bool is_right = IsAll(at::full({kMany}, 1.0F), 1.0F);
+    _exit(is_right && PagesOfAddresses() - before < (64 << 20) / 4096 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(MemPool, AChildGivesBackWhatItsParentTook) {
