@@ -183,6 +183,8 @@ void BindObservedRecord(py::class_<Observer>& type) {
       .def_property_readonly(
           "read_before_refusal", [](const Observer& o) { return DependencyRecord(o.read_before_refusal()); },
           "What a refused run had read, but for what it had changed itself.")
+      .def_property_readonly("missed_before_refusal", &Observer::missed_before_refusal,
+                             "What a refused run had tried to import, and is not there.")
       .def(
           "identity_fault",
           [](const Observer& o, const DependencyRecord& record) { return FindIdentityFault(o.log(), record); },

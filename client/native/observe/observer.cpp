@@ -189,6 +189,10 @@ void Observer::ReleaseLog() {
       std::erase_if(read_before_refusal_, [&one](const DependencyRow& row) { return row.where == one.path; });
     }
   }
+  for (const PythonRef& name : imports_to_come_) {
+    if (ModuleNamed(name.get()) == nullptr) missed_before_refusal_.emplace_back(ViewOf(name.get()));
+  }
+  DropError();
   log_.Release();
 }
 

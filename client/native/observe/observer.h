@@ -55,6 +55,8 @@ class Observer final : private InstructionListener {
   /// What the run had read when it was refused, but for what it had changed: objects are let go at once, so that they
   /// end as in a run that nobody sees.
   const std::vector<DependencyRow>& read_before_refusal() const { return read_before_refusal_; }
+  /// What it had tried to import by then, and is not there.
+  const std::vector<std::string>& missed_before_refusal() const { return missed_before_refusal_; }
   /// What the recorder of the same run is told.
   struct Hooks {
     /// Once, when the observation ends.
@@ -461,6 +463,7 @@ class Observer final : private InstructionListener {
   int classes_in_making_ = 0;  ///< class statements that have begun
   std::optional<Refused> refused_;
   std::vector<DependencyRow> read_before_refusal_;
+  std::vector<std::string> missed_before_refusal_;
   /// What collections of garbage start is no part of the call in which they come: none come meanwhile.
   bool pauses_collections_ = false;
   Hooks hooks_;

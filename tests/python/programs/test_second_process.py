@@ -66,6 +66,24 @@ def test_a_number_that_is_looked_at_is_not_followed_again(store, tmp_path):
     assert counts(second, "captures", "compiles", "refusals", "native_calls") == [0, 0, 0, 6], second["report"]
 
 
+ODD = {
+    "a float that is too large": ("def step(x, t): return x.abs() * t + t", "1e300"),
+    "one that is looked at": ("def step(x, t): return x.roll(int(t), 1) if t > 1e4 else x * t", "3e4"),
+    "one that is looked at and comes back": ("def step(x, t): return x.roll(int(t), 1) if t > 1e4 else x * t", "3e4 if number in (3, 5) else number"),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_an_odd_number_hides_no_others(store, tmp_path, kind):
+    """Neither here nor in later processes is the argument one whose numbers decide."""
+    function, odd = ODD[kind]
+    call = CALLS.format(calls=f"((x, {odd if 'if' in odd else f'{odd} if number == 3 else number'} + 0.25), {{}})")
+    first = run(store, tmp_path, function + call, begin=2, rounds=8)
+    assert first["native_calls"] >= 3, first["report"]
+    second = run(store, tmp_path, begin=102)
+    assert counts(second, "captures", "compiles", "native_calls") == [0, 0, 6], second["report"]
+
+
 def test_what_is_known_of_another_function_of_the_name_is_not_taken(store, tmp_path):
     call = CALLS.format(calls="((x, int(number)), {})")
     run(store, tmp_path, "def step(x, n): return x * n" + call, begin=2)
@@ -127,6 +145,97 @@ print(json.dumps(dict(said=said, **ingot.stats())))
     first, second = store.python(code, tmp_path), store.python(code, tmp_path)
     assert first["refusals"] >= 1 and second["refusals"] == 0, second
     assert len(second["said"]) == 3 and all("numpy" in one for one in second["said"]), second["said"]
+
+
+OWN = {
+    "an address": "class Config: pass\nconfig = Config()\ndef step(x): return torch.from_numpy((x * {id(config): 2}[id(config)]).numpy().copy())",
+    "the number that hashes begin with": "def step(x): return torch.from_numpy((x * (2 + hash('ingot') % 3)).numpy().copy())",
+    "the order of a set": "NAMES = {'a', 'bb', 'ccc', 'dddd', 'eeeee'}\ndef step(x):\n    for name in NAMES: x = x + len(name)\n    return torch.from_numpy(x.numpy().copy())",
+    "a copy": "import copy\nclass Config:\n    def __init__(self): self.names = ['a']\nconfig = Config()\n"
+              "def step(x): return torch.from_numpy((x * len(copy.deepcopy(config).names)).numpy().copy())",
+}
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_a_refusal_depends_on_nothing_that_each_process_has_of_its_own(store, tmp_path, kind):
+    first = run(store, tmp_path, OWN[kind] + PLAIN, begin=0, PYTHONHASHSEED="1")
+    assert first["refusals"] >= 1, first["report"]
+    second = run(store, tmp_path, begin=0, PYTHONHASHSEED="2")
+    assert counts(second, "refusals", "known_refusals") == [0, 1], second["report"]
+
+
+def test_a_refusal_depends_on_nothing_that_process_after_process_finds_otherwise(store, tmp_path):
+    source = "import os\nLIMIT, JOB = 3, os.environ['JOB']\ndef step(x): return after(x * len(JOB))\ndef after(x): return torch.from_numpy(x.numpy().copy()) if LIMIT > 2 else x"
+    found = [run(store, tmp_path, source + PLAIN, begin=0, JOB=str(number))["refusals"] > 0 for number in range(6)]
+    assert found == [True, True, True, True, False, False]
+    edited = run(store, tmp_path, source.replace("LIMIT, JOB = 3", "LIMIT, JOB = 2") + PLAIN, begin=0, JOB="9")
+    assert edited["native_calls"] >= 4, edited["report"]
+
+
+def test_a_refusal_is_asked_again_where_what_could_not_be_imported_is_there(store, tmp_path):
+    source = "def step(x):\n    try: import fast_way\n    except ImportError: return torch.from_numpy(x.numpy().copy()) * 2\n    return fast_way.double(x)"
+    for _ in range(2):
+        without = run(store, tmp_path, source + PLAIN, begin=0)
+    assert counts(without, "refusals", "known_refusals") == [0, 1], without["report"]
+    (tmp_path / "fast_way.py").write_text("def double(x): return x * 2\n")
+    present = run(store, tmp_path, begin=0)
+    assert counts(present, "captures", "known_refusals") == [1, 0] and present["native_calls"] >= 4, present["report"]
+    assert "fast_way can be imported now" in present["first"]["why"], present["first"]
+
+
+def test_a_debugger_is_in_the_way_of_its_own_process_alone(store, tmp_path):
+    source = "import os, sys\nif os.environ.get('DEBUGGED'): sys.settrace(lambda *a: None)\ndef step(x): return x.relu() * 2"
+    assert run(store, tmp_path, source + PLAIN, begin=0, DEBUGGED="1")["native_calls"] == 0
+    free = run(store, tmp_path, begin=0)
+    assert counts(free, "captures", "known_refusals") == [1, 0] and free["native_calls"] >= 4, free["report"]
+
+
+ALIASED = """
+import os
+linear = torch.nn.Linear(8, 8)
+def step(x): return linear(x) + 1
+def calls(random, number):
+    x = torch.nn.Parameter(torch.randn(8, 8, generator=random))
+    return [((linear.weight if {when} else x,), {{}})]
+"""
+
+
+def test_an_argument_that_the_function_finds_itself_says_nothing_of_others(store, tmp_path):
+    first = run(store, tmp_path, ALIASED.format(when="number == 0"), begin=0, rounds=16)
+    assert first["refusals"] == 1 and first["native_calls"] >= 4, first["report"]
+    first = run(store, tmp_path, ALIASED.format(when="True").replace("+ 1", "+ 2"), begin=0)
+    assert first["native_calls"] == 0, first["report"]
+    second = run(store, tmp_path, ALIASED.format(when="False").replace("+ 1", "+ 2"), begin=0)
+    assert counts(second, "captures", "known_refusals") == [1, 0] and second["native_calls"] >= 4, second["report"]
+
+
+LIMITED = """
+import json, os, sys, torch
+sys.path.insert(0, ".")
+import ingot, program
+step = ingot.compile(program.step, config={{"{name}": {value}}})
+with torch.no_grad():
+    right = []
+    for number in range(12):
+        args = (torch.ones(3, 8) * (number % 3 - 1),)
+        right.append(torch.allclose(step(*args), program.step(*args)))
+        step.wait(60)
+print(json.dumps(dict(right=all(right), report=str(step.report()), why=step.why_miss(), **ingot.stats())))
+"""
+LIMITS = {
+    "instructions_max": ("def step(x):\n    for _ in range(200): x = x + 1\n    return x", 300, 100_000),
+    "value_guard_failures_max": ("def step(x): return x * 2 if x.sum() > 0 else x.sin() + 1", 0, 50),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_refusal_for_a_limit_holds_where_the_limit_does(store, tmp_path, name):
+    source, low, high = LIMITS[name]
+    (tmp_path / "program.py").write_text("import torch\n" + source)
+    found = [store.python(LIMITED.format(name=name, value=value), tmp_path) for value in (low, low, high)]
+    assert all(one["right"] for one in found), found
+    assert found[1]["known_refusals"] + found[1]["retired"] >= 1 and found[1]["captures"] == 0, found[1]
+    assert found[2]["known_refusals"] == 0 and found[2]["native_calls"] >= 6 and not found[2]["fallbacks"], found[2]
 
 
 FAILS = """

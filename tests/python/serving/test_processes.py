@@ -150,6 +150,9 @@ def test_without_a_daemon_programs_run(store, tmp_path):
     result = store.python(RUN.format(rows=4), folder, INGOT_SOCKET="/dev/null/ingot.sock")
     assert result["same"], result["report"]
     assert result["native_calls"] == 0 and result["daemon_errors"] >= 1
+    many = RUN.format(rows=4).replace("    second = ", "    for _ in range(50): step(x); step.wait()\n    second = ")
+    result = store.python(many, folder, INGOT_SOCKET="/dev/null/ingot.sock")
+    assert result["same"] and result["captures"] <= 3, result["report"]  # One in a while: nothing would come of the others.
 
 
 def test_a_killed_daemon_is_started_again(store, tmp_path):

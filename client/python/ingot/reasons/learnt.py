@@ -71,11 +71,19 @@ class Learnt:
 
     def tell_eager(self, signature: SignatureState, why: str, comes_apart: bool, reason: str = "refused") -> None:
         """Why calls of this structure are eager for good, or come apart."""
+        if why.partition(":")[0] in notes.OF_THIS_RUN:
+            return
         entry, known = signature.entry, signature.entry.note
         if known is not None and known.why == why and known.comes_apart == comes_apart:
             return
-        read = known.read if known is not None and known.why == why else notes.kept(signature.read_in_all())
-        entry.note = notes.Note(why, reason, comes_apart, read, told_pure=tuple(sorted(_native.marked_pure())))
+        if known is not None and known.why == why:
+            read, varied = known.read, known.varied
+        else:
+            rows, doubted = signature.read_in_all(), entry.doubted
+            times = notes.varied_since(doubted, rows) if doubted is not None and doubted.why == why else {}
+            read, varied = notes.kept(notes.without_varied(rows, times)), tuple((*place, count) for place, count in times.items())
+        entry.note = notes.Note(why, reason, comes_apart, read, told_pure=tuple(sorted(_native.marked_pure())),
+                                limits=notes.limits_of(why, self._engine.config), varied=varied)
         self.tell_paces(signature)
 
     def tell_paces(self, signature: SignatureState) -> None:

@@ -14,8 +14,8 @@ if typing.TYPE_CHECKING:
 
 log = logging.getLogger("ingot")
 _BUGS_MAX = 3
-_OF_THIS_RUN = ("internal", "interrupted", "traced")
-"""What says nothing of other processes."""
+_OF_SOME_CALLS = ("fresh-answer", "aliased-input")
+"""What is the way of some calls alone: a cache of few sizes is full some day, and the next argument may be nothing that the function finds by itself."""
 _REFUSALS_MAX = 2
 HOPELESS_MIN, PASSED_OVER_MAX = 4, 4096
 """Structures in a row that were all refused, after which new ones are tried ever more rarely: where each call is of another, each would be recorded."""
@@ -87,21 +87,18 @@ class Refusals:
         self._in_a_row += signature.refusals == 1
         if self._in_a_row >= HOPELESS_MIN:
             self._engine.site._pass_over(min(1 << self._in_a_row, PASSED_OVER_MAX))
-        why, is_of_program = self.say(refused), refused.name not in _OF_THIS_RUN
+        why = self.say(refused)
         if read is not None:
             signature.note_read(read)
         if self._engine.config.on_unsupported == "error":
             signature.refuse(why)
-            if is_of_program:
-                self._engine._learnt.tell_eager(signature, why, comes_apart=True)
+            self._engine._learnt.tell_eager(signature, why, comes_apart=True)
             raise errors.Unsupported(f"{self._engine.name}: {refused.name} ({refused.detail})")
         # A first call makes much that later ones find: modules, tables, buffers.
         if refused.name not in recording.MAY_PASS or signature.refusals >= _REFUSALS_MAX:
-            # A cache of few sizes is full some day.
-            if refused.name != "fresh-answer" or not signature.back_off():
+            if refused.name not in _OF_SOME_CALLS or not signature.back_off():
                 self.stay_eager(signature, why)
-                if is_of_program:
-                    self._engine._learnt.tell_eager(signature, why, comes_apart=True)
+                self._engine._learnt.tell_eager(signature, why, comes_apart=True)
 
     def say(self, refused: recording.Refused) -> str:
         """The reason in words."""

@@ -80,6 +80,10 @@ class Link:
             self._nothing_stored = _native.nothing_stored(self._config.store_dir, self._config.socket)
         return self._nothing_stored
 
+    def is_away(self) -> bool:
+        """Whether it could not be opened, and it is too soon to try again: nothing that is recorded would be compiled."""
+        return self._connection is None and self._failure is not None and time.monotonic() - self._failed_at <= self._RETRY_S
+
     def say(self, error: errors.Error) -> None:
         """Warns that the daemon cannot be used, once for each kind of reason, whoever meets it."""
         self._warn_once(error.code, f"{self._place()} cannot be used for now, calls run eagerly: {error.code}: {error}")

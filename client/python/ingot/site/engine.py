@@ -307,6 +307,9 @@ class Engine:
             counters.add("pending_calls")
             self._set_waiting(signature, reason, call)
             return self._comparisons.run_eagerly(signature, call)
+        if self._link.is_away() or self._flattener.is_odd(call):
+            counters.add("pending_calls")
+            return _native.call(self.target, call.args, call.kwargs, True)
         # Of those whose state has gone, it may return.
         has_room = len(signature.entry.usable()) < self.config.variants_max and len(signature.entry.variants) < 4 * self.config.variants_max
         if not has_room and reason != "unproven":

@@ -32,6 +32,8 @@ class Entry:
         """Which dependency did not hold, where variants are stored and none can be used here; the daemon is told."""
         self.note: "notes.Note | None" = None
         """What has been found out of calls that are not served whole, here or in another process."""
+        self.doubted: "notes.Note | None" = None
+        """What another process has found out, where something that it depends on is something else here."""
         self.aside: "dict[int, tuple[int, int]]" = {}
         """Of calls for which the plain function is faster, by their sizes (client/native/site/timed_call.h): what a served call takes and
         what that takes, in nanoseconds; measured here or in another process."""

@@ -41,7 +41,7 @@ class Lookups:
             counters.add_seconds("lookup", time.perf_counter() - began)
         if not reply["variants"]:
             engine._last_miss = miss.of_reply(reply)
-        note = self._note(reply["in_parts"], call)
+        note = self._note(entry, reply["in_parts"], call)
         if note is not None:
             entry.aside = {sizes: (served, plain) for sizes, served, plain in note.aside}
             entry.note = note if note.why else None
@@ -54,11 +54,12 @@ class Lookups:
         counters.add("entry_hits" if entry.usable() else "entry_misses")
         return entry
 
-    def _note(self, text: str, call: calls.Call) -> "notes.Note | None":
+    def _note(self, entry: Entry, text: str, call: calls.Call) -> "notes.Note | None":
         """What another process has found out, where all that it depends on is the same here."""
         note = notes.note_of(text) if text else None
-        why = note.mismatch(paths.Roots(self._engine.target, call.objects)) if note is not None else None
+        why = note.mismatch(paths.Roots(self._engine.target, call.objects), self._engine.config) if note is not None else None
         if note is not None and why is not None:
+            entry.doubted = note
             self._engine._last_miss = miss.Miss("rejected", f"was {note.why}; tried again: {why}")
         return note if why is None else None
 

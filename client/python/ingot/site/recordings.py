@@ -75,8 +75,8 @@ class Recordings:
             self._engine._refusals.note(signature, recording.Refused("internal", repr(e)))
             return result, None
         fixed = run.fixed_arguments()
+        self._engine._flattener.was_recorded(call, fixed)
         if fixed:
-            self._engine._flattener.pin(fixed)
             return result, None
         found = {path for path, _, may_be_fetched in captured.moved if path and may_be_fetched} - self.moving.places
         are_fetched = self.moving.add_found(found)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls taken apart: which numbers among their arguments are inputs, and which containers are objects."""
 
+import collections
 import itertools
 import json
 import threading
@@ -16,6 +17,8 @@ Argument = int | str
 
 
 _DEPTH_MAX = 32
+_ODD_MAX, _UNFOLLOWED_MAX = 8, 2
+"""Calls with numbers that cannot be followed, of an argument that has been followed at others, or never."""
 _WITHIN_MAX = 256
 """Numbers inside of a call's containers: more are data."""
 
@@ -129,6 +132,10 @@ class CallFlattener:
         """Those that are objects, whatever container they are."""
         self._pinned: "set[Argument]" = set()
         """Whose numbers decide what a call does in a way that nobody follows."""
+        self._followed: "set[Argument]" = set()
+        """Of which a recording has followed the number."""
+        self._odd: "collections.defaultdict[Argument, collections.Counter[str]]" = collections.defaultdict(collections.Counter)
+        """Numbers that a recording could not follow, each with how many calls have had it."""
         self._first: "dict[bytes, dict[Argument, int | float]]" = {}
         """The numbers of the first call of each structure, numbers apart."""
         self._within: "set[tuple[Argument, str]]" = set()
@@ -210,17 +217,40 @@ class CallFlattener:
         self._tell()
         return True
 
-    def pin(self, arguments: "set[Argument]") -> None:
-        """Their numbers are a part of the structure, for good."""
+    def was_recorded(self, call: Call, fixed: "set[Argument]") -> None:
+        """What a recording has shown of the arguments whose numbers are inputs: those ``fixed`` it could not follow. Numbers of which that holds
+        again and again are a part of the structure, for good; one odd one, as of no range that follows, is answered by eager."""
         with self._lock:
-            self._pinned |= arguments
-            self._set({*self._varying} - arguments)
-        self._tell()
+            self._followed |= call.varying.keys() - fixed
+        self._count_odd(call, fixed)
+
+    def is_odd(self, call: Call) -> bool:
+        """Whether a recording could not follow a number of the call."""
+        given = call.given()
+        odd = {argument for argument in call.varying if repr(given[argument]) in self._odd.get(argument, ())}
+        self._count_odd(call, odd)
+        return bool(odd)
+
+    def _count_odd(self, call: Call, arguments: "set[Argument]") -> None:
+        if not arguments:
+            return
+        given = call.given()
+        with self._lock:
+            for argument in arguments:
+                self._odd[argument][repr(given[argument])] += 1
+            pinned = {argument for argument in arguments
+                      if self._odd[argument].total() >= (_ODD_MAX if argument in self._followed else _UNFOLLOWED_MAX)}
+            self._pinned |= pinned
+            if pinned:
+                self._set({*self._varying} - pinned)
+        if pinned:
+            self._tell()
 
     def found(self) -> "dict[str, list[typing.Any]]":
-        """What calls have shown, as the next process is told it."""
+        """What calls have shown, as the next process is told it: not what a single number has."""
         with self._lock:
-            arguments = ("varying", set(self._varying) - self.opened), ("opened", self.opened), ("pinned", self._pinned), ("within", self._within)
+            pinned = {argument for argument in self._pinned if len(self._odd.get(argument, ())) != 1}
+            arguments = ("varying", set(self._varying) - self.opened), ("opened", self.opened), ("pinned", pinned), ("within", self._within)
             return {name: sorted(found, key=str) for name, found in arguments}
 
     def take(self, text: str) -> bool:

@@ -232,7 +232,7 @@ class Recording:
     def read(self) -> "frozenset[notes.Row]":
         """What it has read by now, of a run that became no graph: without what it has changed itself."""
         if self.observer.refused is not None:
-            return notes.rows_of(self.observer.read_before_refusal)
+            return notes.rows_of(self.observer.read_before_refusal) | notes.missing(self.observer.missed_before_refusal)
         self.observer.settle()
         changed = {place for place, _, _ in self.observer.moved()}
         return notes.rows_of(self.observer.record(dependencies.of_operators(name for name, *_ in self._recorder.foreign_operators())), changed)
