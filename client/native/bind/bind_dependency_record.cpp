@@ -23,12 +23,14 @@ py::tuple RowTuple(const DependencyRow& row) {
   return py::make_tuple(row.kind, row.where, row.digest.ToHex(), row.text);
 }
 
-/// check_record(record, roots, state_guards=None, validated=None) -> None, or (row, text of what is here or None).
+/// check_record(record, roots, state_guards=None, validated=None, tells_apart=True) -> None, or (row, text of what is
+/// here or None).
 py::object Check(const DependencyRecord& record, const py::dict& roots, StateGuards* state_guards,
-                 ValidatedRecord* validated) {
+                 ValidatedRecord* validated, bool tells_apart) {
   PathReader reader(NamedRoots(roots));
   DependencyCheck check = validated != nullptr ? DependencyCheck(*validated, reader) : DependencyCheck(record, reader);
   check.set_state_guards(state_guards);
+  check.set_tells_apart(tells_apart);
   const auto difference = check.FirstMismatch();
   if (!difference) return py::none();
   return py::make_tuple(RowTuple(difference->row), difference->here);
@@ -98,7 +100,7 @@ void BindRecord(py::module_& m) {
         return py::cpp_function([held = std::weak_ptr<ValidatedRecord>(validated)] { return held.lock(); });
       });
   m.def("check_record", Check, py::arg("record"), py::arg("roots"), py::arg("state_guards").none(true) = py::none(),
-        py::arg("validated").none(true) = py::none());
+        py::arg("validated").none(true) = py::none(), py::arg("tells_apart") = true);
   m.def("resolve_path", [](const std::string& path, const py::dict& roots) -> py::object {
     PathReader reader(NamedRoots(roots));
     const PythonRef found = reader.Resolve(path);

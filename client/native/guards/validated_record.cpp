@@ -16,7 +16,7 @@ std::optional<DependencyMismatch> DependencyCheck::FirstMismatch() {
   }
   PlacePartition all = relies ? PlacePartition(&validated_->places_) : PlacePartition(record_);
   for (const auto& [name, root] : reader_.roots()) {
-    if (const auto other = all.AddRoot(root, name)) {
+    if (const auto other = all.AddRoot(root, name); other && tells_apart_) {
       const std::string both = proto::PlacePairText(name, *other);
       return DependencyMismatch{{std::string(proto::kApartObjects), both, DigestOf(both), {}}, "one object"};
     }
@@ -44,7 +44,7 @@ std::optional<DependencyMismatch> DependencyCheck::Compare(const DependencyRow& 
   const auto place = reader_.PlaceOf(row.where);
   if (!place) return DependencyMismatch{row, std::nullopt};
   const PlaceValue seen = LoadPlace(place->holder.get(), place->step.access, place->step.key.get());
-  if (const auto other = places_->Add(seen.object.get(), row.where))
+  if (const auto other = places_->Add(seen.object.get(), row.where); other && tells_apart_)
     return DependencyMismatch{row, "the same object as " + std::string(*other)};
   if (validated_ != nullptr && is_of_process && validated_->places_.Add(seen.object.get(), row.where))
     validated_->is_alone_ = false;

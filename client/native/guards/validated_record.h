@@ -60,6 +60,9 @@ class DependencyCheck {
 
   /// Where all holds, is told every place; those of the process only where no ValidatedRecord is.
   void set_state_guards(StateGuards* state_guards) { state_guards_ = state_guards; }
+  /// Whether places of which it does not say that they lead to one object must lead to two. Not where rows were left
+  /// out.
+  void set_tells_apart(bool tells_apart) { tells_apart_ = tells_apart; }
   std::optional<DependencyMismatch> FirstMismatch();
 
  private:
@@ -72,6 +75,7 @@ class DependencyCheck {
   StateGuards* state_guards_ = nullptr;
   ValidatedRecord* validated_ = nullptr;
   PlacePartition* places_ = nullptr;
+  bool tells_apart_ = true;
 };
 
 }  // namespace ingot::client

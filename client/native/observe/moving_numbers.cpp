@@ -5,6 +5,7 @@
 #include <structmember.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <deque>
 #include <utility>
 
 #include "client/native/cpython/drop_error.h"
@@ -14,6 +15,16 @@
 
 namespace ingot::client {
 namespace {
+
+/// Takes over a number that another thread may have borrowed from its tuple: it goes when many others have come.
+void Lend(PyObject* number) {
+  static constexpr size_t kLentMax = 4096;
+  static auto* const lent = new std::deque<PyObject*>();  // Never freed: Python ends first.
+  lent->push_back(number);
+  if (lent->size() <= kLentMax) return;
+  Py_DECREF(lent->front());
+  lent->pop_front();
+}
 
 /// Puts an equal value in a place, without running code of the program. False where that cannot be done.
 bool Replace(PyObject* holder, const Step& step, PyObject* value) {
@@ -31,6 +42,11 @@ bool Replace(PyObject* holder, const Step& step, PyObject* value) {
       } else if (PyList_Check(holder)) {
         const Py_ssize_t at = PyLong_AsSsize_t(key);
         done = at >= 0 && at < PyList_GET_SIZE(holder) && PyList_SetItem(holder, at, Py_NewRef(value)) == 0;
+      } else if (PyTuple_Check(holder)) {
+        const Py_ssize_t at = PyLong_AsSsize_t(key);
+        done = at >= 0 && at < PyTuple_GET_SIZE(holder);
+        // Code that has borrowed what lies there may go on with it as long as the tuple lives.
+        if (done) Lend(std::exchange(reinterpret_cast<PyTupleObject*>(holder)->ob_item[at], Py_NewRef(value)));
       }
       break;
     case AccessKind::kSlot: {
@@ -81,7 +97,7 @@ void MovingNumbers::Put(const std::string& path, PathReader& reader, Observer& o
   made = Make(seen.object.get(), wrapped.get(), tensor->dim() == 1 ? tensor->size(0) : 0, path, observer);
   if (!made || !Replace(place->holder.get(), place->step, made.get())) return;
   all_.push_back({path, std::move(place->holder), std::move(place->step), std::move(made), std::move(*tensor),
-                  std::move(wrapped)});
+                  std::move(wrapped), PythonRef::Borrow(seen.object.get())});
 }
 
 PythonRef MovingNumbers::Make(PyObject* value, PyObject* wrapped, int64_t size, const std::string& where,
@@ -120,7 +136,12 @@ bool MovingNumbers::IsFixed(PyObject* own, Observer& observer) const {
 void MovingNumbers::TakeBack() {
   for (const One& one : all_) {
     const PlaceValue seen = LoadPlace(one.holder.get(), one.step.access, one.step.key.get());
-    if (seen.object.get() != one.made.get() || !PyLong_CheckExact(one.made.get())) continue;
+    if (seen.object.get() != one.made.get()) continue;
+    if (PyTuple_Check(one.holder.get())) {
+      Replace(one.holder.get(), one.step, one.before.get());
+      continue;
+    }
+    if (!PyLong_CheckExact(one.made.get())) continue;
     const PythonRef kept(PyLong_FromLongLong(PyLong_AsLongLong(one.made.get())));
     if (kept) Replace(one.holder.get(), one.step, kept.get());
   }

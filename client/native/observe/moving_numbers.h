@@ -28,6 +28,7 @@ class MovingNumbers {
     PythonRef made;  ///< the number in the place
     at::Tensor tensor;  ///< TensorOf() it
     PythonRef wrapped;  ///< `tensor`, as terms know it
+    PythonRef before;  ///< the number that lay there: in a tuple it lies there again
   };
   /// Before a run: puts one in the place, where a number lies that calls may fetch; else does nothing.
   void Put(const std::string& path, PathReader& reader, Observer& observer);
@@ -35,7 +36,8 @@ class MovingNumbers {
   PythonRef Own(PyObject* value, const at::Tensor& tensor, const std::string& name, Observer& observer);
   /// After it: whether what Own() gave has been looked at, or nobody knows.
   bool IsFixed(PyObject* own, Observer& observer) const;
-  /// After it: Python's own integers lie in the places again, where the run has left them alone.
+  /// After it: Python's own integers lie in the places again, where the run has left them alone, and in tuples what lay
+  /// there.
   void TakeBack();
   const std::vector<One>& all() const { return all_; }
 

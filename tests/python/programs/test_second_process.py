@@ -46,6 +46,11 @@ NUMBERS = {
     "float in a list": ("def step(x, p): return x * p[0] + p[1]", "((x, [number / 4, 2.5]), {})"),
     "float in a dict in a list": ("def step(x, p): return x * p[0]['t']", "((x, [dict(t=number / 4)]), {})"),
     "float in a dataclass": ("@dataclasses.dataclass\nclass P:\n    t: float\ndef step(x, p): return x * p.t", "((x, P(number / 4)), {})"),
+    "float in a tuple": ("def step(x, p): return x * p[0] + p[1]", "((x, (number / 4, 2.5)), {})"),
+    "int in a tuple": ("def step(x, p): return x.cumsum(1) * p[0] + p[1]", "((x, (int(number), 3)), {})"),
+    "float in a named tuple": ("import collections\nP = collections.namedtuple('P', 't n')\ndef step(x, p): return x * p.t + p.n", "((x, P(number / 4, 2.5)), {})"),
+    "float in a tuple in a list": ("def step(x, p): return x * p[0][0]", "((x, [(number / 4, 2.5)]), {})"),
+    "float in a tuple by name": ("def step(x, scale=(1.0, 1.0)): return x * scale[0] + scale[1]", "((x,), dict(scale=(number / 4, number)))"),
     "int in a frozen dataclass": ("@dataclasses.dataclass(frozen=True)\nclass P:\n    n: int\ndef step(x, p): return x * p.n", "((x, P(int(number))), {})"),
 }
 
@@ -273,6 +278,24 @@ APART = {
     "nested parts": BLOCKS + "step = Reader(block(8), Reader(block(8), block(8)))",
     "pieces": BLOCKS + "def step(x):\n    x = (x * 2).sin().cos() + 1\n    n = number(x)\n    y = (x + n).exp().sum(1, keepdim=True)\n    return (y * x).tanh() * n",
 }
+
+
+SAME = """
+class Config:
+    def __init__(self): self.k = 2
+A = B = C = Config()
+FIRST = []
+def step(x):
+    if not FIRST: FIRST.append(A.k)
+    return torch.from_numpy((x * B.k * C.k).numpy().copy())
+"""
+
+
+def test_a_refusal_is_known_whichever_of_its_places_are_one_object(store, tmp_path):
+    """What its runs have in common does not say that: the first has found the object at another place before."""
+    assert run(store, tmp_path, SAME + PLAIN, begin=0)["refusals"] == 2
+    second = run(store, tmp_path, begin=0)
+    assert counts(second, "captures", "refusals") == [0, 0] and second["known_refusals"] >= 1, second["report"]
 
 
 @pytest.mark.parametrize("kind", APART)

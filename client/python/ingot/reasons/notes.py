@@ -59,7 +59,7 @@ class Note(typing.NamedTuple):
         if more:
             return f"{more[0]} is marked pure now"
         there = next((name for kind, name, _ in self.read if kind == _MISSING and not is_missing(name)), None)
-        return f"{there} can be imported now" if there else dependencies.first_mismatch(_record(self.read), roots)
+        return f"{there} can be imported now" if there else dependencies.first_mismatch(_record(self.read), roots, is_whole=False)
 
 
 def note_of(text: str) -> "Note | None":

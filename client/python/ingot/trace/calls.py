@@ -51,14 +51,13 @@ def _inner(value: typing.Any) -> "typing.Iterable[typing.Any] | None":
 
 
 def numbers_within(value: typing.Any, depth: int = 0) -> "typing.Iterator[tuple[str, int | float]]":
-    """The numbers that a container holds where a call could fetch others from, each with the rest of the path that leads to it. None
-    of a tuple's: nobody puts another in its place."""
-    if depth > _DEPTH_MAX or kinds.is_a(value, tuple):
+    """The numbers that a container holds where a call could fetch others from, each with the rest of the path that leads to it."""
+    if depth > _DEPTH_MAX:
         return
     if type(value) in (int, float):
         yield "", value
-    elif type(value) is list:
-        for i, one in enumerate(value):
+    elif type(value) is list or kinds.is_a(value, tuple):
+        for i, one in enumerate(kinds.elements(value)):
             yield from ((f"[{i}]{rest}", number) for rest, number in numbers_within(one, depth + 1))
     elif type(value) is dict and _native.has_plain_keys(value):
         for key, one in value.items():

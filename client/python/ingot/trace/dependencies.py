@@ -23,10 +23,12 @@ def of_operators(operators: "typing.Iterable[str]") -> "list[Dependency]":
     return rows
 
 
-def first_mismatch(record: typing.Any, roots: paths.Roots, state_guards: typing.Any = None, validated: typing.Any = None) -> "str | None":
+def first_mismatch(record: typing.Any, roots: paths.Roots, state_guards: typing.Any = None, validated: typing.Any = None,
+                   is_whole: bool = True) -> "str | None":
     """The first dependency that does not hold in this process, in words; None when all hold, and ``state_guards`` is told them.
 
     A ``validated`` that may serve saves looking at what does not depend on the call's objects; a new one is told that instead of ``state_guards``.
+    Of a record that is not the whole of what a run has read, nobody knows which places must lead to two objects.
     """
     for kind, where, digest, text in record.of_kind("custom_op"):
         found = custom_ops.digest(where)
@@ -34,7 +36,7 @@ def first_mismatch(record: typing.Any, roots: paths.Roots, state_guards: typing.
             return f"{kind} {where}: not found in this process"
         if found[0] != digest:
             return f"{kind} {where} changed" + (f" (was {text})" if text else "")
-    difference = _native.check_record(record, roots.named(), state_guards, validated)
+    difference = _native.check_record(record, roots.named(), state_guards, validated, is_whole)
     return None if difference is None else words(*difference)
 
 
