@@ -26,8 +26,6 @@ from ingot.site.entry import Entry, SignatureState, State
 log = logging.getLogger("ingot")
 _FRUITLESS_MAX = 16
 _VALUE_FAILURES_MAX = 3
-_PASSED_OVER_AWAY = 64
-"""Calls before it is asked again whether the daemon is there."""
 
 
 class Engine:
@@ -309,12 +307,6 @@ class Engine:
             counters.add("pending_calls")
             self._set_waiting(signature, reason, call)
             return self._comparisons.run_eagerly(signature, call)
-        is_away = self._link.is_away()
-        if is_away or self._flattener.is_odd(call):
-            counters.add("pending_calls")
-            if is_away:  # Nothing that is recorded would be compiled.
-                self.site._pass_over(_PASSED_OVER_AWAY)
-            return _native.call(self.target, call.args, call.kwargs, True)
         # Of those whose state has gone, it may return.
         has_room = len(signature.entry.usable()) < self.config.variants_max and len(signature.entry.variants) < 4 * self.config.variants_max
         if not has_room and reason != "unproven":

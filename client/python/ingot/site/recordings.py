@@ -6,7 +6,7 @@ import threading
 import time
 import typing
 
-from ingot import counters, gears
+from ingot import _native, counters, gears
 from ingot.reasons import notes
 from ingot.site import moving
 from ingot.trace import calls, dependencies, exporting, interrupts, paths, recording
@@ -17,6 +17,8 @@ if typing.TYPE_CHECKING:
 
 log = logging.getLogger("ingot")
 _MOVES_MAX = 3
+_PASSED_OVER_AWAY = 64
+"""Calls before it is asked again whether the daemon is there."""
 
 
 class Recordings:
@@ -27,6 +29,9 @@ class Recordings:
 
     def answer(self, signature: SignatureState, sizes: "tuple[typing.Any, ...]", call: calls.Call) -> typing.Any:
         """The answer of a call, which is recorded; what there is to compile of it is sent."""
+        if self._is_vain(call):
+            counters.add("pending_calls")
+            return _native.call(self._engine.target, call.args, call.kwargs, True)
         if not signature.begin(sizes):  # Another thread was faster.
             return self._engine.target(*call.args, **call.kwargs)
         is_sent = False
@@ -39,6 +44,13 @@ class Recordings:
         if job is not None and is_sent and self._engine.config.wait and not self._engine._compiles.is_holding():
             job.done.wait(self._engine.config.compile_ms_max / 1e3)
         return result
+
+    def _is_vain(self, call: calls.Call) -> bool:
+        """Whether nothing would come of a recording: there is nobody to compile it, or it cannot follow a number of the call."""
+        if self._engine._link.is_away():
+            self._engine.site._pass_over(_PASSED_OVER_AWAY)
+            return True
+        return self._engine._flattener.is_odd(call)
 
     def _submit(self, job: Job) -> bool:
         self._engine._refusals.was_sent()
