@@ -278,7 +278,7 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
   PyObject* of_meta = LookUp(meta, name, object);
   if (IsGetter(of_meta)) return LoadPartOfType(type, PyDescr_NAME(of_meta));
   if (of_meta != nullptr && Py_TYPE(of_meta)->tp_descr_set != nullptr) {
-    Bind(of_meta);
+    Bind(of_meta, object);
     return FallsBack(object);
   }
   PyObject* found = LookUp(type, name, object);
@@ -289,7 +289,7 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
     const bool runs = Py_TYPE(found)->tp_descr_get != nullptr && !PyObject_TypeCheck(found, &PyProperty_Type);
     if (runs) Bind(found);
   } else if (of_meta != nullptr) {
-    Bind(of_meta);
+    Bind(of_meta, object);
   } else if (!IsImmutable(meta)) {
     LookUpSpecial(object, "__getattr__");
   }

@@ -281,13 +281,14 @@ APART = {
 
 
 SAME = """
+import zlib
 class Config:
     def __init__(self): self.k = 2
 A = B = C = Config()
 FIRST = []
 def step(x):
     if not FIRST: FIRST.append(A.k)
-    return torch.from_numpy((x * B.k * C.k).numpy().copy())
+    return x * B.k * C.k + zlib.crc32(b"a") % 3
 """
 
 

@@ -89,28 +89,28 @@ def test_the_sides_of_a_switch_stay_bound(ingot, change):
 
 
 def test_what_serves_no_call_is_recorded_a_few_times(ingot):
-    """A number in a tuple cannot be fetched: each call would be recorded, and no later one be like it."""
-    net, pairs = Net(), [(100 + i, 2) for i in range(CALLS)]
+    """A text cannot be fetched: each call would be recorded, and no later one be like it."""
+    net, modes = Net(), ["a" * (100 + i) for i in range(CALLS)]
     step = ingot.compile(net, wait=True, config={"recordings_in_vain_max": 6})
     with counted(ingot) as seen:
-        run(step, net, lambda net, i: setattr(net, "pair", pairs[i]))
+        run(step, net, lambda net, i: setattr(net, "mode", modes[i]))
     assert seen["captures"] == 6
     assert "6 recordings in a row have served no call" in step.report()
-    net.pair = pairs[5]  # What there is goes on serving.
+    net.mode = modes[5]  # What there is goes on serving.
     with counted(ingot) as seen:
         run(step, net, lambda net, i: None, 4)
     assert seen["captures"] == 0 and seen["native_calls"] == 4
 
 
-class Paired(Net):
+class Named(Net):
     """Of another test's it is known that its calls keep changing."""
 
 
 def test_recordings_that_serve_a_call_are_not_in_vain(ingot):
-    net = Paired()
+    net = Named()
     step = ingot.compile(net, wait=True, config={"recordings_in_vain_max": 4})
     with counted(ingot) as seen:
-        run(step, net, lambda net, i: setattr(net, "pair", (200 + i // 2, 2)))
+        run(step, net, lambda net, i: setattr(net, "mode", "b" * (200 + i // 2)))
     assert seen["captures"] == seen["native_calls"] == CALLS // 2
 
 
