@@ -287,7 +287,7 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
   if (found != nullptr) {
     // A property is its own value here, and runs nothing.
     const bool runs = Py_TYPE(found)->tp_descr_get != nullptr && !PyObject_TypeCheck(found, &PyProperty_Type);
-    if (runs) Bind(found);
+    if (runs) Bind(found, nullptr);
   } else if (of_meta != nullptr) {
     Bind(of_meta, object);
   } else if (!IsImmutable(meta)) {

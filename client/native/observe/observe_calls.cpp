@@ -398,7 +398,7 @@ void Observer::LookUpConstruction(PyTypeObject* type) {
   for (const char* name : {"__new__", "__init__"}) {
     PyObject* found = LookUp(type, name, object);
     if (refused_ || found == nullptr) return;
-    Bind(found);
+    Bind(found, nullptr);
     // Of classes that pybind11 made the table says it, whose functions share a name.
     const bool is_known = PyInstanceMethod_Check(found) && EffectTable::Shared().EffectOfType(type) != Effect::kRefused;
     if (!is_known) CalledFromClass(found);

@@ -178,7 +178,7 @@ void Observer::Explain(const EnteredFrame& frame) {
     for (PyTypeObject* one : {Py_TYPE(frame.first), type}) {
       PyObject* found = LookUpInClass(one, frame.code->co_name);
       if (found != nullptr) LookUp(one, frame.code->co_name, frame.first);
-      if (found != nullptr && found != function) Bind(found);
+      if (found != nullptr && found != function) Bind(found, nullptr);
     }
     // Under another name than its own: `__eq__ = _equal`.
     for (Py_ssize_t i = 0; !log_.IsOutside(function) && type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro);

@@ -93,7 +93,7 @@ void Observer::LookUpSpecial(PyObject* instance, const char* name) {
   }
   const PythonRef text(PyUnicode_InternFromString(name));
   if (!IsImmutable(Py_TYPE(instance))) ReadsUnderName(Py_TYPE(instance), text.get(), found);
-  Bind(found);
+  Bind(found, nullptr);
   CalledFromClass(found);
   if (PyFunction_Check(found)) EnterFunction(found);
 }

@@ -203,7 +203,7 @@ class Observer final : private InstructionListener {
   void LoadPartOfType(PyTypeObject* type, PyObject* name);
   void LoadFromSuper(PyObject* object, PyObject* name);
   void NoteProtocol(PyObject* found);
-  void Bind(PyObject* descriptor, PyObject* object = nullptr);
+  void Bind(PyObject* descriptor, PyObject* object);
   void Getter(PyObject* object, PyObject* found);
   void OwnGetter(PyObject* object, PyObject* found);
   bool IsOwn(PyObject* value);

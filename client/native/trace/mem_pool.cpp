@@ -10,7 +10,6 @@
 #include <atomic>
 #include <map>
 #include <mutex>
-#include <new>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
