@@ -189,6 +189,7 @@ Status Instance::PlaceArena(Arena& arena) {
     if (step.kind() != proto::StepKind::Kernel) continue;
     Launch& launch = launches_.emplace_back();
     TRY(PrepareLaunch(step, launch));
+    has_parallel_ |= launch.rows > launch.grain;
     if (launch.scratch_bytes > 0 && launch.rows > launch.grain) {
       launch.scratch_bytes = AlignUp(launch.scratch_bytes, kPage);
       scratch_slots_ = std::max(at::get_num_threads(), at::intraop_default_num_threads());

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "client/lib/run/plan_image.h"
 #include "client/lib/run/run_outcome.h"
+#include "client/lib/threads/intra_op_pool.h"
 
 namespace ingot::client {
 
@@ -140,11 +141,14 @@ class Instance {
   const uint8_t* arena_address_ = nullptr;
   int64_t arena_bytes_ = 0;
   uint8_t* scratch_ = nullptr;
+  bool has_parallel_ = false;  // launches of more rows than a grain
   int scratch_slots_ = 1;
   bool wrote_ = false;
   // Of the call in progress:
   bool check_values_ = true;
   bool with_gradients_ = false;
+  int threads_ = 1;
+  IntraOpPool::Call* shared_ = nullptr;
   c10::impl::LocalDispatchKeySet callers_keys_{c10::impl::PODLocalDispatchKeySet()};
 };
 

@@ -112,6 +112,9 @@ RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor
   bool traps = false;
   std::optional<GeneratorState> drawn;
   if (image_->may_draw) drawn.emplace();
+  IntraOpPool::Call call(IntraOpPool::Instance());
+  shared_ = &call;
+  threads_ = has_parallel_ && !at::in_parallel_region() ? at::get_num_threads() : 1;
   try {
     BeginCall(inputs);
     if (!c10::InferenceMode::is_enabled()) {
@@ -259,20 +262,24 @@ int32_t Instance::RunKernel(Launch& launch) {
   }
   const IngotCallFrame frame = {launch.buffers.data(), launch.symbols.data(), 0, launch.rows, scratch_};
   if (launch.rows == 0) return INGOT_KERNEL_OK;
-  if (launch.rows <= launch.grain || at::in_parallel_region() ||
-      (launch.scratch_bytes > 0 && at::get_num_threads() > scratch_slots_)) {
-    return launch.kernel(&frame);
-  }
-  std::atomic<int32_t> status = INGOT_KERNEL_OK;
-  at::parallel_for(0, launch.rows, launch.grain, [&](int64_t begin, int64_t end) {
-    IngotCallFrame part = frame;
+  if (launch.rows <= launch.grain || threads_ <= 1) return launch.kernel(&frame);
+  struct Shared {
+    const Launch& launch;
+    const IngotCallFrame& frame;
+    std::atomic<int32_t> status = INGOT_KERNEL_OK;
+  } shared{launch, frame};
+  const auto body = [](void* state, int64_t begin, int64_t end, int seat) {
+    auto& of = *static_cast<Shared*>(state);
+    IngotCallFrame part = of.frame;
     part.row_begin = begin;
     part.row_end = end;
-    part.scratch = scratch_ + launch.scratch_bytes * at::get_thread_num();
-    const int32_t result = launch.kernel(&part);
-    if (result != INGOT_KERNEL_OK) status.store(result, std::memory_order_relaxed);
-  });
-  return status.load(std::memory_order_relaxed);
+    part.scratch = static_cast<uint8_t*>(part.scratch) + of.launch.scratch_bytes * seat;
+    const int32_t result = of.launch.kernel(&part);
+    if (result != INGOT_KERNEL_OK) of.status.store(result, std::memory_order_relaxed);
+  };
+  const int seats = launch.scratch_bytes > 0 ? scratch_slots_ : IntraOpPool::kThreadsMax;
+  shared_->Run(launch.rows, launch.grain, threads_, seats, body, &shared);
+  return shared.status.load(std::memory_order_relaxed);
 }
 
 void Instance::FillLate(Call& call) {
