@@ -4,14 +4,19 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ingot {
 
-/// How many processors of the whole machine are at work. Belongs to one thread at a time.
+/// How many processors of the machine are at work. Belongs to one thread at a time.
 class ProcessorUse {
  public:
   /// `root` stands before /proc, for tests.
   explicit ProcessorUse(std::string root = "") : root_(std::move(root)) {}
+
+  /// Counts those of `processors` alone, by their numbers; empty: all.
+  void LookAt(std::vector<bool> processors) { looked_at_ = std::move(processors); }
 
   /// Processors that were busy on average since it was asked before; none: the first time, no time has passed, or the
   /// machine does not say.
@@ -26,6 +31,7 @@ class ProcessorUse {
   std::optional<Times> Read() const;
 
   const std::string root_;
+  std::vector<bool> looked_at_;
   std::optional<Times> before_;
 };
 

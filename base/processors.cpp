@@ -96,17 +96,6 @@ double QuotaOf(const std::string& folder, bool is_unified) {
   return time / period;
 }
 
-double Quota(const std::string& root) {
-  double least = HUGE_VAL;
-  for (const Group& group : Groups(root)) {
-    for (std::string path = group.path;; path.resize(path.rfind('/'))) {
-      least = std::min(least, QuotaOf(group.mount + path, group.is_unified));
-      if (path.find('/') == std::string::npos) break;
-    }
-  }
-  return least;
-}
-
 }  // namespace
 
 void UseAllProcessors() {
@@ -116,8 +105,46 @@ void UseAllProcessors() {
   if (sched_setaffinity(0, all.bytes(), all.bits.data()) != 0) return;
 }
 
+ProcessorQuota LeastQuota(const std::string& root) {
+  ProcessorQuota least;
+  for (const Group& group : Groups(root)) {
+    for (std::string path = group.path;; path.resize(path.rfind('/'))) {
+      const double processors = QuotaOf(group.mount + path, group.is_unified);
+      if (processors < least.processors) least = {processors, group.mount + path, group.is_unified};
+      if (path.find('/') == std::string::npos) break;
+    }
+  }
+  return least;
+}
+
+std::optional<uint64_t> ProcessorQuota::UsedNs() const {
+  uint64_t used = 0;
+  if (!is_unified) {
+    if (std::ifstream(folder + "/cpuacct.usage") >> used) return used;
+    return std::nullopt;
+  }
+  std::ifstream file(folder + "/cpu.stat");
+  for (std::string name; file >> name >> used;) {
+    if (name == "usage_usec") return used * 1000;
+  }
+  return std::nullopt;
+}
+
+std::vector<bool> ProcessorsOf(pid_t id) {
+  ProcessorMask mask;
+  if (sched_getaffinity(id, mask.bytes(), mask.bits.data()) != 0) return {};
+  std::vector<bool> found;
+  for (size_t i = 0; i < kProcessorsMax; ++i) {
+    if (CPU_ISSET_S(i, mask.bytes(), mask.bits.data())) {
+      found.resize(i);
+      found.push_back(true);
+    }
+  }
+  return found;
+}
+
 size_t ProcessorCount(const std::string& root) {
-  const double quota = std::ceil(Quota(root));
+  const double quota = std::ceil(LeastQuota(root).processors);
   const auto allowed = static_cast<double>(ProcessorsAllowed());
   return static_cast<size_t>(std::max(1.0, std::min(allowed, quota)));
 }

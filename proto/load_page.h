@@ -33,8 +33,9 @@ struct MachineLoad {
     std::atomic<uint32_t> running_milli;  ///< calls of these clients, this one's among them
     std::atomic<uint32_t> own_milli;      ///< calls of this one
     std::atomic<uint32_t> used_milli;     ///< processors that this one has used
+    std::atomic<uint32_t> holder;         ///< whose row it is: HelloReply.load_holder
   };
-  static constexpr size_t kRows = 250;
+  static constexpr size_t kRows = 200;
 
   std::atomic<uint64_t> magic;
   std::atomic<uint64_t> written_ns;  ///< CLOCK_MONOTONIC when all of it was last brought up to date

@@ -18,11 +18,11 @@ INSIDE = {
     "cache/peer": "cache/async cache/index cache/net cache/store cache/trust",
     "cache/redis": "cache/async cache/index cache/net",
     "cache/s3": "cache/async cache/index cache/net cache/trust",
-    "client/api": "client/lib/connect client/lib/exported",
+    "client/api": "client/lib/connect client/lib/exported client/lib/threads",
     "client/archive": "client/lib/exported client/lib/run client/native/trace",
     "client/lib/exported": "client/lib/run",
-    "client/lib/run": "client/lib/artifact",
-    "client/native/trace": "client/lib/run client/python/ingot/include/ingot",
+    "client/lib/run": "client/lib/artifact client/lib/threads",
+    "client/native/trace": "client/lib/run client/lib/threads client/python/ingot/include/ingot",
     # What native code does is said in terms of what it touches, and to read a place takes knowing what a callable does.
     "client/native/effects": "client/native/cpython client/native/places",
     "client/native/places": "client/native/cpython client/native/effects client/native/trace",
@@ -31,7 +31,7 @@ INSIDE = {
     "client/native/observe": "client/native/cpython client/native/effects client/native/log client/native/places client/native/symbolic",
     "client/native/guards": "client/native/cpython client/native/log client/native/places",
     "client/native/site": "client/lib/run client/native/cpython client/native/effects client/native/log client/native/observe client/native/places client/native/guards",
-    "client/native/bind": "client/lib/artifact client/lib/connect client/lib/exported client/lib/run client/native/cpython client/native/effects client/native/log"
+    "client/native/bind": "client/lib/artifact client/lib/connect client/lib/exported client/lib/run client/lib/threads client/native/cpython client/native/effects client/native/log"
                           " client/native/observe client/native/places client/native/site client/native/trace client/native/guards",
     "client/onnx": "client/archive client/lib/exported client/lib/run client/native/trace client/onnx/operators",
     "client/onnx/operators": "client/onnx",

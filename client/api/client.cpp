@@ -2,6 +2,7 @@
 #include "client/api/client.h"
 
 #include "client/api/client_state.h"
+#include "client/lib/threads/machine_share.h"
 
 namespace ingot {
 
@@ -12,6 +13,9 @@ Result<Client> Client::Connect(const ClientOptions& options) {
   inner.daemon = options.daemon;
   inner.start = options.start;
   inner.kind = "cpp";
+  inner.take_load = [](const client::LoadFiles& files) {
+    client::MachineShare::Instance().Follow(files.own, files.machine, files.row, files.holder);
+  };
   TRY_ASSIGN(std::unique_ptr<client::Connection> connection, client::Connection::Open(std::move(inner)));
   return Client(std::make_shared<State>(State{std::move(connection), options.deadline_ms}));
 }

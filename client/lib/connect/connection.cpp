@@ -71,6 +71,7 @@ Result<std::shared_ptr<Channel>> Connection::Greet(const std::string& socket) {
   hello.build = options_.build;
   hello.pid = static_cast<uint32_t>(getpid());
   hello.kind = options_.kind;
+  hello.shares_load = options_.take_load != nullptr;
   const Buffer body = proto::PackMessage<proto::Hello>(hello);
   Result<proto::Frame> frame = channel->Call(MessageType::Hello, body, options_.hello_ms_max);
   for (int i = 1; i < kConnectionsMax && !frame && channel->parted(); ++i) {
@@ -96,6 +97,10 @@ Result<std::shared_ptr<Channel>> Connection::Greet(const std::string& socket) {
   }
   daemon_pid_ = reply.pid;
   daemon_socket_ = socket;
+  if (options_.take_load != nullptr && reply.load_row >= 0 && frame->descriptors.size() == 2) {
+    options_.take_load(
+        {std::move(frame->descriptors[0]), std::move(frame->descriptors[1]), reply.load_row, reply.load_holder});
+  }
   return channel;
 }
 

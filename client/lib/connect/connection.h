@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,14 @@
 
 namespace ingot::client {
 
+/// The pages by which a process shares the machine with others (docs/format/load.md), as the daemon gives them.
+struct LoadFiles {
+  UniqueFd own;
+  UniqueFd machine;
+  int row = 0;
+  uint32_t holder = 0;
+};
+
 struct ConnectionOptions {
   std::string store_dir;  ///< Empty: as proto::ResolveEndpoint.
   std::string socket;     ///< Empty: as proto::ResolveEndpoint.
@@ -29,6 +38,8 @@ struct ConnectionOptions {
   bool start = true;  ///< Start a daemon when there is none.
   int start_ms_max = 10'000;
   int hello_ms_max = 10'000;
+  /// Takes the pages of each connection; none: this process runs no calls.
+  std::function<void(const LoadFiles&)> take_load;
 };
 
 /// Answers with their files: variant i's artifact is `files[variants[i].descriptor]`.

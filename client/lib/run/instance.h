@@ -13,6 +13,7 @@
 #include "client/lib/run/plan_image.h"
 #include "client/lib/run/run_outcome.h"
 #include "client/lib/threads/intra_op_pool.h"
+#include "client/lib/threads/machine_share.h"
 
 namespace ingot::client {
 
@@ -45,10 +46,13 @@ class Instance {
   ~Instance();
 
   std::span<const int64_t> symbols() const { return symbols_; }
-  /// `check_values` false: value guards are not compared. Sizes that depend on data always are. `marks` receives when
-  /// each step begins, and when the last one has ended (MeasuredCall::marks).
+  struct RunOptions {
+    bool check_values = true;  ///< false: value guards are not compared. Sizes that depend on data always are.
+    int threads = 0;           ///< it takes as many; 0: its part of the machine (MachineShare)
+  };
+  /// `marks` receives when each step begins, and when the last one has ended (MeasuredCall::marks).
   RunOutcome Run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs, RunFailure& failure,
-                 bool check_values = true, std::vector<int64_t>* marks = nullptr);
+                 const RunOptions& options, std::vector<int64_t>* marks = nullptr);
 
   uint64_t last_used = 0;  ///< for its lane
 
@@ -120,6 +124,8 @@ class Instance {
   void EachWritten(Visit visit) const;
   void BumpVersions();
   void EndCollectives();
+  RunOutcome RunOnThreads(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs, RunFailure& failure,
+                          std::vector<int64_t>* marks);
 
   std::shared_ptr<const PlanImage> image_;
   std::vector<int64_t> symbols_;
@@ -148,7 +154,7 @@ class Instance {
   bool check_values_ = true;
   bool with_gradients_ = false;
   int threads_ = 1;
-  IntraOpPool::Call* shared_ = nullptr;
+  IntraOpPool::Call* pool_ = nullptr;
   c10::impl::LocalDispatchKeySet callers_keys_{c10::impl::PODLocalDispatchKeySet()};
 };
 

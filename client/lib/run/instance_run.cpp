@@ -19,6 +19,7 @@
 #include "client/lib/run/large_pages.h"
 #include "client/lib/run/measurement.h"
 #include "client/lib/run/tensor_memory.h"
+#include "client/lib/threads/aten_threads.h"
 
 namespace ingot::client {
 namespace {
@@ -103,8 +104,23 @@ void Instance::EachWritten(Visit visit) const {
 }
 
 RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs, RunFailure& failure,
-                         bool check_values, std::vector<int64_t>* marks) {
-  check_values_ = check_values;
+                         const RunOptions& options, std::vector<int64_t>* marks) {
+  check_values_ = options.check_values;
+  threads_ = 1;
+  const bool has_own = image_->native_steps != image_->step_count();  // operators with threads of their own
+  if ((!has_parallel_ && !has_own) || at::in_parallel_region()) return RunOnThreads(inputs, outputs, failure, marks);
+  const MachineShare::Call share(MachineShare::Instance(), options.threads > 0 ? options.threads : at::get_num_threads(),
+                                 options.threads > 0);
+  std::optional<AtenThreads> of_operators;
+  if (has_own) of_operators.emplace(share.steady_threads());
+  threads_ = share.threads();
+  IntraOpPool::Call call(IntraOpPool::Instance());
+  pool_ = &call;
+  return RunOnThreads(inputs, outputs, failure, marks);
+}
+
+RunOutcome Instance::RunOnThreads(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs,
+                                  RunFailure& failure, std::vector<int64_t>* marks) {
   with_gradients_ = at::GradMode::is_enabled();
   callers_keys_ = c10::impl::tls_local_dispatch_key_set();
   wrote_ = false;
@@ -112,9 +128,6 @@ RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor
   bool traps = false;
   std::optional<GeneratorState> drawn;
   if (image_->may_draw) drawn.emplace();
-  IntraOpPool::Call call(IntraOpPool::Instance());
-  shared_ = &call;
-  threads_ = has_parallel_ && !at::in_parallel_region() ? at::get_num_threads() : 1;
   try {
     BeginCall(inputs);
     if (!c10::InferenceMode::is_enabled()) {
@@ -278,7 +291,7 @@ int32_t Instance::RunKernel(Launch& launch) {
     if (result != INGOT_KERNEL_OK) of.status.store(result, std::memory_order_relaxed);
   };
   const int seats = launch.scratch_bytes > 0 ? scratch_slots_ : IntraOpPool::kThreadsMax;
-  shared_->Run(launch.rows, launch.grain, threads_, seats, body, &shared);
+  pool_->Run(launch.rows, launch.grain, threads_, seats, body, &shared);
   return shared.status.load(std::memory_order_relaxed);
 }
 

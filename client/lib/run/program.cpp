@@ -87,7 +87,7 @@ struct Program::State {
                    std::vector<at::Tensor>& outputs, RunFailure& failure, bool check_values,
                    const std::function<bool()>& consent);
   RunOutcome Measure(Instance& instance, const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs,
-                     RunFailure& failure, bool check_values) const;
+                     RunFailure& failure, const Instance::RunOptions& options) const;
 
   static uint64_t NextNumber() {
     static std::atomic<uint64_t> last = 0;
@@ -110,6 +110,7 @@ struct Program::State {
   std::atomic<uint64_t> calls = 0, guard_failures = 0, value_guard_failures = 0;
   std::shared_ptr<std::atomic<uint64_t>> served = std::make_shared<std::atomic<uint64_t>>(0);
   std::atomic<uint64_t> skipped_value_guards = 0;
+  std::atomic<int> threads = 0;
 };
 
 namespace {
@@ -204,6 +205,8 @@ Status Program::SetWeight(size_t index, at::Tensor weight) {
   return {};
 }
 
+void Program::SetThreads(int threads) { state_->threads.store(threads, std::memory_order_relaxed); }
+
 bool Program::Accepts(const at::Tensor* const* inputs, size_t count, int64_t* symbols) const {
   return state_->Accepts(inputs, count, symbols);
 }
@@ -243,8 +246,9 @@ RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs, st
   }
   if (consent && !consent()) return RunOutcome::kDissent;
   if (!check_values) skipped_value_guards.fetch_add(image->value_guards, std::memory_order_relaxed);
-  const RunOutcome outcome = Measurement::IsUnderWay() ? Measure(**instance, inputs, outputs, failure, check_values)
-                                                       : (*instance)->Run(inputs, outputs, failure, check_values);
+  const Instance::RunOptions options{check_values, threads.load(std::memory_order_relaxed)};
+  const RunOutcome outcome = Measurement::IsUnderWay() ? Measure(**instance, inputs, outputs, failure, options)
+                                                       : (*instance)->Run(inputs, outputs, failure, options);
   const bool ended_otherwise = outcome == RunOutcome::kFailed || outcome == RunOutcome::kFailedAfterWrite ||
                                outcome == RunOutcome::kTraps || outcome == RunOutcome::kRaised;
   if (ended_otherwise) lane.Forget();
@@ -252,13 +256,14 @@ RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs, st
 }
 
 RunOutcome Program::State::Measure(Instance& instance, const at::Tensor* const* inputs,
-                                   std::vector<at::Tensor>& outputs, RunFailure& failure, bool check_values) const {
+                                   std::vector<at::Tensor>& outputs, RunFailure& failure,
+                                   const Instance::RunOptions& options) const {
   MeasuredCall call;
   call.thread = gettid();
   call.symbols.assign(instance.symbols().begin(), instance.symbols().end());
   call.marks.reserve(image->step_count() + 1);
   call.begin_ns = MeasuredCall::Now();
-  const RunOutcome outcome = instance.Run(inputs, outputs, failure, check_values, &call.marks);
+  const RunOutcome outcome = instance.Run(inputs, outputs, failure, options, &call.marks);
   call.end_ns = MeasuredCall::Now();
   if (outcome == RunOutcome::kServed) Measurement::Add(number, image, call);
   return outcome;

@@ -47,6 +47,9 @@ class Program {
   /// Replaces weight `index` (a parameter that was assigned anew); kIncompatible as Bind.
   Status SetWeight(size_t index, at::Tensor weight);
 
+  /// Calls take `threads` from now on, whatever else runs; 0, as from the start: their part of the machine.
+  void SetThreads(int threads);
+
   /// True when guards hold. Writes symbol values to `symbols` (room for symbol_count()).
   bool Accepts(const at::Tensor* const* inputs, size_t count, int64_t* symbols) const;
   /// The first guard that fails, in words: "input 'x': size 5 at dim 0, this variant needs 10".

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/lib/run/top_k.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
 #include "client/lib/run/best_of.h"
 #include "client/lib/run/tensor_memory.h"
+#include "client/lib/threads/parallel_for.h"
 
 namespace ingot::client {
 namespace {
@@ -23,7 +23,7 @@ void RunRows(const at::Tensor& self, const at::Tensor& values, const at::Tensor&
   const auto* from = reinterpret_cast<const Element*>(AddressOf(self));
   auto* to = reinterpret_cast<Element*>(AddressOf(values));
   auto* at = reinterpret_cast<int64_t*>(AddressOf(positions));
-  at::parallel_for(0, self.numel() / length, std::max<int64_t>(1, kGrain / length), [&](int64_t first, int64_t end) {
+  ParallelFor(self.numel() / length, std::max<int64_t>(1, kGrain / length), [&](int64_t first, int64_t end) {
     BestOf<greatest, Element, Widen> best_of(widen);
     for (int64_t row = first; row < end; ++row) {
       const std::span<const Element> elements(from + row * length, static_cast<size_t>(length));

@@ -57,7 +57,7 @@ void Await(sem_t& semaphore) {
   }
 }
 
-std::atomic<IntraOpPool*> instance = nullptr;
+std::atomic<IntraOpPool*> pool_of_process = nullptr;
 
 // A ticket is the number of a launch and how many of its units are claimed.
 constexpr uint64_t kUnitsMax = 0x7fffffff;
@@ -76,11 +76,11 @@ struct alignas(64) IntraOpPool::Team {
   std::atomic<uint64_t> units = 0;
   std::atomic<int64_t> rows = 0, rows_per_unit = 1;
   std::atomic<uint64_t> grain = 1;  // units
-  std::atomic<int> threads = 1, seats = 1;
+  std::atomic<int> threads = 1;
   std::atomic<Body> body = nullptr;
   std::atomic<void*> state = nullptr;
   std::atomic<bool> is_open = false;
-  alignas(64) std::atomic<int> members = 0;  // threads of the pool
+  alignas(64) std::array<std::atomic<uint64_t>, kThreadsMax / 64> taken{};  // seats; bit 0 is seat 1
   alignas(64) std::atomic<uint64_t> done = 0;  // units, the caller's apart
   std::atomic<bool> is_awaited = false;
   sem_t ended;
@@ -93,7 +93,18 @@ struct alignas(64) IntraOpPool::Team {
   };
   /// The next piece, larger ones first; none: all are claimed, or `seat` may not take part.
   bool Claim(int seat, Piece& piece);
-  void Offer(int64_t all_rows, int64_t least, int most_threads, int most_seats, Body what, void* with);
+  void Offer(int64_t all_rows, int64_t least, int most_threads, Body what, void* with);
+  /// A seat of the launch that nobody has; 0: there is none.
+  int TakeSeat();
+  void LeaveSeat(int seat) { Taken(seat).fetch_and(~BitOf(seat), std::memory_order_release); }
+  int SeatsTaken() const {
+    int count = 0;
+    for (const auto& some : taken) count += std::popcount(some.load(std::memory_order_relaxed));
+    return count;
+  }
+  bool HasPieces() const { return UnitsOf(ticket.load()) < units.load(); }
+  std::atomic<uint64_t>& Taken(int seat) { return taken[static_cast<size_t>(seat - 1) / 64]; }
+  static uint64_t BitOf(int seat) { return uint64_t{1} << (static_cast<size_t>(seat - 1) % 64); }
   void Await(uint64_t others);
 };
 
@@ -101,7 +112,7 @@ bool IntraOpPool::Team::Claim(int seat, Piece& piece) {
   uint64_t at = ticket.load(std::memory_order_acquire);
   while (true) {
     const uint64_t claimed = UnitsOf(at), all = units.load(std::memory_order_acquire);
-    if (claimed >= all || seat >= seats.load(std::memory_order_acquire)) return false;
+    if (claimed >= all || seat >= threads.load(std::memory_order_acquire)) return false;
     const auto parts = 2 * static_cast<uint64_t>(threads.load(std::memory_order_acquire));
     const uint64_t left = all - claimed;
     piece.units = std::min(left, std::max(grain.load(std::memory_order_acquire), left / parts));
@@ -109,7 +120,8 @@ bool IntraOpPool::Team::Claim(int seat, Piece& piece) {
     if (left - piece.units < grain.load(std::memory_order_relaxed) / 2) piece.units = left;
     const int64_t per_unit = rows_per_unit.load(std::memory_order_acquire);
     piece.begin = static_cast<int64_t>(claimed) * per_unit;
-    piece.end = std::min(piece.begin + static_cast<int64_t>(piece.units) * per_unit, rows.load(std::memory_order_acquire));
+    piece.end =
+        std::min(piece.begin + static_cast<int64_t>(piece.units) * per_unit, rows.load(std::memory_order_acquire));
     piece.body = body.load(std::memory_order_acquire);
     piece.state = state.load(std::memory_order_acquire);
     if (ticket.compare_exchange_weak(at, at + piece.units, std::memory_order_acq_rel, std::memory_order_acquire)) {
@@ -118,8 +130,18 @@ bool IntraOpPool::Team::Claim(int seat, Piece& piece) {
   }
 }
 
-void IntraOpPool::Team::Offer(int64_t all_rows, int64_t least, int most_threads, int most_seats, Body what,
-                              void* with) {
+int IntraOpPool::Team::TakeSeat() {
+  const int most = threads.load(std::memory_order_relaxed) - 1;
+  for (int seat = 1; seat <= most; ++seat) {
+    uint64_t some = Taken(seat).load(std::memory_order_relaxed);
+    if ((some & BitOf(seat)) != 0) continue;
+    some = Taken(seat).fetch_or(BitOf(seat), std::memory_order_acquire);
+    if ((some & BitOf(seat)) == 0) return seat;
+  }
+  return 0;
+}
+
+void IntraOpPool::Team::Offer(int64_t all_rows, int64_t least, int most_threads, Body what, void* with) {
   const uint64_t launch = (ticket.load(std::memory_order_relaxed) >> 32) + 1;
   // Nobody can claim while this is written; release, so that who sees a part of it sees that as well.
   ticket.store(launch << 32 | kNoUnits, std::memory_order_relaxed);
@@ -129,7 +151,6 @@ void IntraOpPool::Team::Offer(int64_t all_rows, int64_t least, int most_threads,
   units.store(static_cast<uint64_t>((all_rows + per_unit - 1) / per_unit), std::memory_order_release);
   grain.store(static_cast<uint64_t>(std::max<int64_t>(1, least / per_unit)), std::memory_order_release);
   threads.store(most_threads, std::memory_order_release);
-  seats.store(most_seats, std::memory_order_release);
   body.store(what, std::memory_order_release);
   state.store(with, std::memory_order_release);
   done.store(0, std::memory_order_relaxed);
@@ -158,13 +179,14 @@ IntraOpPool::~IntraOpPool() {
 }
 
 IntraOpPool& IntraOpPool::Instance() {
-  IntraOpPool* pool = instance.load(std::memory_order_acquire);
+  IntraOpPool* pool = pool_of_process.load(std::memory_order_acquire);
   if (pool != nullptr) [[likely]]
     return *pool;
   // In a child of fork none of the threads is there; calls that were under way go on with the pool that they know.
-  [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, [] { instance.store(nullptr); });
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { pool_of_process.store(nullptr); });
   auto made = std::make_unique<IntraOpPool>();
-  if (instance.compare_exchange_strong(pool, made.get(), std::memory_order_acq_rel)) pool = made.release();
+  if (pool_of_process.compare_exchange_strong(pool, made.get(), std::memory_order_acq_rel)) pool = made.release();
   return *pool;
 }
 
@@ -192,11 +214,11 @@ void IntraOpPool::Call::Run(int64_t rows, int64_t grain, int threads, int seats,
   if (threads > 1 && team_ == nullptr) team_ = pool_.Open();
   if (threads <= 1 || team_ == nullptr) return body(state, 0, rows, 0);
   Team& team = *team_;
-  team.Offer(rows, grain, threads, seats, body, state);
+  team.Offer(rows, grain, threads, body, state);
   const uint64_t bit = uint64_t{1} << (team_ - pool_.teams_->data());
   if ((pool_.open_.load(std::memory_order_relaxed) & bit) == 0) pool_.open_.fetch_or(bit);
-  const int missing = threads - 1 - team.members.load(std::memory_order_relaxed);
-  if (missing > 0) pool_.Summon(missing, seats - 1);
+  const int missing = threads - 1 - team.SeatsTaken();
+  if (missing > 0) pool_.Summon(missing);
   uint64_t own = 0;
   for (Team::Piece piece; team.Claim(0, piece);) {
     body(state, piece.begin, piece.end, 0);
@@ -205,17 +227,19 @@ void IntraOpPool::Call::Run(int64_t rows, int64_t grain, int threads, int seats,
   team.Await(team.units.load(std::memory_order_relaxed) - own);
 }
 
-/// Wakes or starts up to `count` threads, of which there are `most` in all; none that looks out already is among them.
-void IntraOpPool::Summon(int count, int most) {
+/// Wakes or starts as many threads; those that look out already come by themselves.
+void IntraOpPool::Summon(int count) {
+  const int looking = started_.load(std::memory_order_relaxed) - joined_.load(std::memory_order_relaxed) -
+                      std::max(0, sleeping_.load(std::memory_order_relaxed));
+  count -= std::max(0, looking);
   int sleeping = sleeping_.load();
-  while (sleeping > 0) {
+  while (sleeping > 0 && count > 0) {
     const int some = std::min(sleeping, count);
     if (!sleeping_.compare_exchange_weak(sleeping, sleeping - some)) continue;
     for (int i = 0; i < some; ++i) sem_post(&called_);
-    return;
+    count -= some;
   }
-  const int started = started_.load(std::memory_order_relaxed);
-  if (started < most) Start(std::min(started + count, most));
+  if (count > 0) Start(std::min(started_.load(std::memory_order_relaxed) + count, kThreadsMax - 1));
 }
 
 /// Until there are `count` threads.
@@ -225,39 +249,34 @@ void IntraOpPool::Start(int count) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   while (started_.load(std::memory_order_relaxed) < count) {
-    struct Worker {
-      IntraOpPool* pool;
-      int seat;
-    };
     pthread_t thread;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    auto worker = std::make_unique<Worker>(Worker{this, started_.load() + 1});
-    const auto begin = [](void* given) -> void* {
-      const std::unique_ptr<Worker> self(static_cast<Worker*>(given));
+    const auto work = [](void* pool) -> void* {
       pthread_setname_np(pthread_self(), "ingot-intra-op");
-      self->pool->Work(self->seat);
+      static_cast<IntraOpPool*>(pool)->Work();
       return nullptr;
     };
     started_.fetch_add(1);
-    const int failed = pthread_create(&thread, &attributes, begin, worker.get());
+    const int failed = pthread_create(&thread, &attributes, work, this);
     pthread_attr_destroy(&attributes);
     if (failed != 0) {
       started_.fetch_sub(1);  // The caller does what there is by itself.
       break;
     }
-    worker.release();
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   starting_.store(false, std::memory_order_release);
 }
 
-void IntraOpPool::Work(int seat) {
+void IntraOpPool::Work() {
+  // Threads begin to look at places of their own, so that calls get some each.
+  static std::atomic<unsigned> threads = 0;
+  const unsigned first = threads.fetch_add(1, std::memory_order_relaxed) % kTeams;
   Spin spin(kAwaitCall);
   while (!ends_.load(std::memory_order_relaxed)) {
-    if (Team* const team = Join(seat)) {
-      Serve(*team, seat);
+    if (JoinOne(first)) {
       spin.Again();
     } else if (!spin.Once()) {
       Sleep();
@@ -267,22 +286,24 @@ void IntraOpPool::Work(int seat) {
   started_.fetch_sub(1, std::memory_order_release);
 }
 
-IntraOpPool::Team* IntraOpPool::Join(int seat) {
-  // Threads begin to look at places of their own, so that calls get some each.
-  for (uint64_t open = std::rotr(open_.load(std::memory_order_acquire), seat); open != 0; open &= open - 1) {
-    Team& team = (*teams_)[static_cast<size_t>((std::countr_zero(open) + seat) % kTeams)];
-    if (seat >= team.seats.load(std::memory_order_relaxed)) continue;
-    if (UnitsOf(team.ticket.load(std::memory_order_relaxed)) >= team.units.load(std::memory_order_relaxed)) continue;
-    int members = team.members.load(std::memory_order_relaxed);
-    while (members < team.threads.load(std::memory_order_relaxed) - 1) {
-      if (team.members.compare_exchange_weak(members, members + 1, std::memory_order_acquire)) return &team;
-    }
+bool IntraOpPool::JoinOne(unsigned first) {
+  for (uint64_t open = std::rotr(open_.load(std::memory_order_acquire), static_cast<int>(first)); open != 0;
+       open &= open - 1) {
+    Team& team = (*teams_)[(static_cast<unsigned>(std::countr_zero(open)) + first) % kTeams];
+    if (!team.HasPieces()) continue;
+    const int seat = team.TakeSeat();
+    if (seat == 0) continue;
+    joined_.fetch_add(1, std::memory_order_relaxed);
+    Serve(team, seat);
+    team.LeaveSeat(seat);
+    joined_.fetch_sub(1, std::memory_order_relaxed);
+    return true;
   }
-  return nullptr;
+  return false;
 }
 
 /// Until the call has ended, or has offered nothing for a while, or takes fewer threads than it has.
-bool IntraOpPool::Serve(Team& team, int seat) {
+void IntraOpPool::Serve(Team& team, int seat) {
   Spin spin(kAwaitLaunch);
   while (true) {
     if (Team::Piece piece; team.Claim(seat, piece)) {
@@ -293,12 +314,10 @@ bool IntraOpPool::Serve(Team& team, int seat) {
       continue;
     }
     if (!team.is_open.load(std::memory_order_relaxed) || !spin.Once() ||
-        team.members.load(std::memory_order_relaxed) >= team.threads.load(std::memory_order_relaxed)) {
-      break;
+        seat >= team.threads.load(std::memory_order_relaxed)) {
+      return;
     }
   }
-  team.members.fetch_sub(1, std::memory_order_release);
-  return true;
 }
 
 void IntraOpPool::Sleep() {
@@ -308,8 +327,7 @@ void IntraOpPool::Sleep() {
   bool is_needed = ends_.load();
   for (size_t at = 0; at < kTeams && !is_needed; ++at) {
     const Team& team = (*teams_)[at];
-    is_needed = (open >> at & 1) != 0 && UnitsOf(team.ticket.load()) < team.units.load() &&
-                team.members.load() < team.threads.load() - 1;
+    is_needed = (open >> at & 1) != 0 && team.HasPieces() && team.SeatsTaken() < team.threads.load() - 1;
   }
   int sleeping = sleeping_.load();
   while (is_needed && sleeping > 0) {

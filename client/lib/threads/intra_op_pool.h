@@ -44,18 +44,18 @@ class IntraOpPool {
 
   Team* Open();
   void Close(Team& team);
-  void Summon(int count, int most);
+  void Summon(int count);
   void Start(int count);
-  static void* Begin(void* worker);
-  void Work(int seat);
-  Team* Join(int seat);
-  bool Serve(Team& team, int seat);
+  void Work();
+  bool JoinOne(unsigned first);
+  void Serve(Team& team, int seat);
   void Sleep();
 
   std::unique_ptr<std::array<Team, kTeams>> teams_;
   alignas(64) std::atomic<uint64_t> free_ = ~uint64_t{0};  ///< teams that no call has
-  alignas(64) std::atomic<uint64_t> open_ = 0;             ///< teams that threads may join
-  alignas(64) std::atomic<int> sleeping_ = 0;              ///< that nobody has called yet
+  alignas(64) std::atomic<uint64_t> open_ = 0;  ///< teams that threads may join
+  alignas(64) std::atomic<int> sleeping_ = 0;  ///< that nobody has called yet
+  alignas(64) std::atomic<int> joined_ = 0;  ///< that work for calls
   sem_t called_;
   std::atomic<int> started_ = 0;
   std::atomic<bool> starting_ = false;

@@ -10,6 +10,7 @@
 #include "client/lib/artifact/cpu_features.h"
 #include "client/lib/artifact/loaded_artifact.h"
 #include "client/lib/connect/connection.h"
+#include "client/lib/threads/machine_share.h"
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/without_gil.h"
 #include "client/native/log/dependency_record.h"
@@ -105,6 +106,9 @@ std::shared_ptr<Connection> OpenConnection(const std::string& store_dir, const s
   options.kind = "python";
   options.start_ms_max = start_ms_max;
   options.hello_ms_max = start_ms_max;
+  options.take_load = [](const LoadFiles& files) {
+    MachineShare::Instance().Follow(files.own, files.machine, files.row, files.holder);
+  };
   Result<std::unique_ptr<Connection>> connection = [&] {
     const WithoutGil released;
     CpuFeatures();  // The first call asks for them: this thread has the time.

@@ -248,6 +248,7 @@ void BindProgram(py::module_& m) {
           },
           py::arg("artifact"), py::arg("weights"), py::arg("groups") = std::vector<std::string>(),
           py::arg("counted") = true)
+      .def("set_threads", &Program::SetThreads)
       .def("groups_hold", &Program::GroupsHold)
       .def("accepts", Accepts)
       .def("explain", Explain)

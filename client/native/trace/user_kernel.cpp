@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/trace/user_kernel.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <dlfcn.h>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/lib/threads/parallel_for.h"
 #include "client/python/ingot/include/ingot/kernel.h"
 
 namespace ingot::client {
@@ -67,8 +67,8 @@ IngotTensor* MakeResult(IngotCall* call, int32_t dtype, int32_t rank, const int6
   }
 }
 
-void ParallelFor(IngotCall*, int64_t count, int64_t grain, void (*body)(void*, int64_t, int64_t), void* state) {
-  at::parallel_for(0, count, std::max<int64_t>(grain, 1), [&](int64_t begin, int64_t end) { body(state, begin, end); });
+void ShareOut(IngotCall*, int64_t count, int64_t grain, void (*body)(void*, int64_t, int64_t), void* state) {
+  ParallelFor(count, grain, [&](int64_t begin, int64_t end) { body(state, begin, end); });
 }
 
 int Fail(IngotCall* call, const char* message) {
@@ -105,7 +105,7 @@ class UserKernel final : public c10::OperatorKernel {
     Running running{};
     running.abi = INGOT_USER_KERNEL_ABI;
     running.make_result = MakeResult;
-    running.parallel_for = ParallelFor;
+    running.parallel_for = ShareOut;
     running.fail = Fail;
     running.wanted = op.schema().returns().size();
     // The arguments' own sizes are looked at while the kernel runs.

@@ -18,6 +18,10 @@ if typing.TYPE_CHECKING:
     import torch
 
 
+THREADS_MAX = 256
+"""Of one call; more have no work there."""
+
+
 class Pass(typing.Protocol):
     """What ``passes`` holds."""
 
@@ -86,6 +90,9 @@ class Config(Settings):
     """``eager`` | ``error``: what a call does that cannot be captured."""
     opaque: str = "warn"
     """State that cannot be digested: ``trust`` | ``warn`` (once) | ``trace`` (never reuse from the store)."""
+    threads: "int | None" = None
+    """Threads of one call. None: this process's part of what the machine has for calls, and no more than ``torch.get_num_threads()``;
+    a number: as many, whatever else runs (docs/serving.md)."""
     guards: str = "always"
     """How often a native call asks its guards that do not keep memory safe: ``always``; ``first`` (until one call has
     passed); ``sample:N`` (the first call and every N-th after); ``skip`` (never, once a variant is installed).
@@ -161,6 +168,8 @@ class Config(Settings):
             raise errors.Invalid(f"dynamic={value!r}: expected True, False or None")
         if name.endswith("_rank") and value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
             raise errors.Invalid(f"{name}={value!r}: expected a rank that is not negative, or None")
+        if name == "threads" and value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= THREADS_MAX):
+            raise errors.Invalid(f"threads={value!r}: expected a number from 1 to {THREADS_MAX}, or None")
         if name == "verify":
             _sample_of(value)
         return value

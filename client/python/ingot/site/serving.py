@@ -48,6 +48,7 @@ class Serving:
                 # Who declares gears wants those sizes: one recording proves all in its range. Of others is asked first.
                 sizes = tuple(tuple(tensor.shape) for tensor in self.inputs(variant, call))
                 variant.serve_only(signature.declared.symbols(sizes, variant.artifact.symbol_places()))
+            variant.program.set_threads(self._engine.config.threads or 0)
             self._engine.site._install(call.signature_key, variant.parts(roots, self._engine.config.guards))
         except errors.Error as e:
             self._engine._last_miss = miss.Miss("rejected", f"stored but rejected: {e}")
