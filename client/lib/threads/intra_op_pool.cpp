@@ -214,6 +214,10 @@ void IntraOpPool::Call::Run(int64_t rows, int64_t grain, int threads, int seats,
   if (threads > 1 && team_ == nullptr) team_ = pool_.Open();
   if (threads <= 1 || team_ == nullptr) return body(state, 0, rows, 0);
   Team& team = *team_;
+  if (threads - 1 > wanted_) {
+    pool_.wanted_.fetch_add(threads - 1 - wanted_, std::memory_order_relaxed);
+    wanted_ = threads - 1;
+  }
   team.Offer(rows, grain, threads, body, state);
   const uint64_t bit = uint64_t{1} << (team_ - pool_.teams_->data());
   if ((pool_.open_.load(std::memory_order_relaxed) & bit) == 0) pool_.open_.fetch_or(bit);
@@ -227,19 +231,17 @@ void IntraOpPool::Call::Run(int64_t rows, int64_t grain, int threads, int seats,
   team.Await(team.units.load(std::memory_order_relaxed) - own);
 }
 
-/// Wakes or starts as many threads; those that look out already come by themselves.
+/// Wakes as many threads; starts those that the calls which are under way could use, and that are not there.
 void IntraOpPool::Summon(int count) {
-  const int looking = started_.load(std::memory_order_relaxed) - joined_.load(std::memory_order_relaxed) -
-                      std::max(0, sleeping_.load(std::memory_order_relaxed));
-  count -= std::max(0, looking);
   int sleeping = sleeping_.load();
-  while (sleeping > 0 && count > 0) {
+  while (sleeping > 0) {
     const int some = std::min(sleeping, count);
     if (!sleeping_.compare_exchange_weak(sleeping, sleeping - some)) continue;
     for (int i = 0; i < some; ++i) sem_post(&called_);
-    count -= some;
+    return;
   }
-  if (count > 0) Start(std::min(started_.load(std::memory_order_relaxed) + count, kThreadsMax - 1));
+  const int wanted = std::min(wanted_.load(std::memory_order_relaxed), kThreadsMax - 1);
+  if (started_.load(std::memory_order_relaxed) < wanted) Start(wanted);
 }
 
 /// Until there are `count` threads.
@@ -293,10 +295,8 @@ bool IntraOpPool::JoinOne(unsigned first) {
     if (!team.HasPieces()) continue;
     const int seat = team.TakeSeat();
     if (seat == 0) continue;
-    joined_.fetch_add(1, std::memory_order_relaxed);
     Serve(team, seat);
     team.LeaveSeat(seat);
-    joined_.fetch_sub(1, std::memory_order_relaxed);
     return true;
   }
   return false;

@@ -55,7 +55,7 @@ class IntraOpPool {
   alignas(64) std::atomic<uint64_t> free_ = ~uint64_t{0};  ///< teams that no call has
   alignas(64) std::atomic<uint64_t> open_ = 0;  ///< teams that threads may join
   alignas(64) std::atomic<int> sleeping_ = 0;  ///< that nobody has called yet
-  alignas(64) std::atomic<int> joined_ = 0;  ///< that work for calls
+  alignas(64) std::atomic<int> wanted_ = 0;  ///< by all calls that are under way
   sem_t called_;
   std::atomic<int> started_ = 0;
   std::atomic<bool> starting_ = false;
@@ -70,7 +70,9 @@ class IntraOpPool::Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
   ~Call() {
-    if (team_ != nullptr) pool_.Close(*team_);
+    if (team_ == nullptr) return;
+    pool_.wanted_.fetch_sub(wanted_, std::memory_order_relaxed);
+    pool_.Close(*team_);
   }
 
   /// Calls `body` for pieces of [0, rows), each of `grain` rows or more but for the last, until all are done: on up to
@@ -80,6 +82,7 @@ class IntraOpPool::Call {
  private:
   IntraOpPool& pool_;
   Team* team_ = nullptr;
+  int wanted_ = 0;  // threads of the pool
 };
 
 }  // namespace ingot::client
