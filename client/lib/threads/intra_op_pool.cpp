@@ -15,10 +15,10 @@ namespace {
 
 // A launch follows another within a call after microseconds, and calls follow each other within a loop. Both waits are
 // longer than it takes to wake a thread, and short beside what the scheduler gives one.
-constexpr std::chrono::microseconds kAwaitLaunch{100};
-constexpr std::chrono::microseconds kAwaitCall{50};
+constexpr std::chrono::microseconds kAwaitLaunch{40};
+constexpr std::chrono::microseconds kAwaitCall{30};
 // What a piece may still need that another thread has begun.
-constexpr std::chrono::microseconds kAwaitPieces{50};
+constexpr std::chrono::microseconds kAwaitPieces{10};
 constexpr int kPausesBetweenLooks = 32;
 
 void Pause() {
