@@ -35,6 +35,7 @@ int64_t ProcessorTimeNs() {
 }
 
 std::atomic<MachineShare*> share_of_process = nullptr;
+std::atomic<bool> is_forked = false;
 
 }  // namespace
 
@@ -103,6 +104,7 @@ MachineShare& MachineShare::Instance() {
     return *share;
   // The page is the parent's: what a child's calls say goes nowhere until it is connected by itself.
   [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, [] {
+    is_forked = true;
     if (MachineShare* const parents = share_of_process.exchange(nullptr)) {
       parents->is_parents_ = true;
       parents->page_ = &parents->own_->unshared;
@@ -169,6 +171,8 @@ MachineShare::Call::Call(MachineShare& share, int most, bool is_fixed)
     threads_ = std::min(most, Whole(part, share.turn_.fetch_add(1, std::memory_order_relaxed) & 0xffff));
     steady_threads_ = std::min(most, static_cast<int>(part + 0.25));
   }
+  // Behind fork GNU's OpenMP waits for threads that only the parent has.
+  if (is_forked.load(std::memory_order_relaxed)) steady_threads_ = 1;
   page_.threads.fetch_add(static_cast<uint32_t>(threads_), std::memory_order_relaxed);
 }
 

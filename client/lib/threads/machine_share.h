@@ -64,7 +64,7 @@ class MachineShare {
     /// The caller among them.
     int threads() const { return threads_; }
     /// Of operators that start threads by themselves and keep as many for long: the same for calls that follow each
-    /// other.
+    /// other, and 1 in a child of fork.
     int steady_threads() const { return steady_threads_; }
 
    private:

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads of calls: how many there are, that they change no result, and that processes and forks do not mind them."""
+
+import os
+import threading
+
+import pytest
+import torch
+
+WIDE = 192
+
+
+class Mixed(torch.nn.Module):
+    """Products, sums, a softmax, a convolution and a choice of the largest, each large enough for several threads."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.up, self.down = torch.nn.Linear(WIDE, 4 * WIDE), torch.nn.Linear(4 * WIDE, WIDE)
+        self.norm, self.conv = torch.nn.LayerNorm(WIDE), torch.nn.Conv2d(4, 8, 3, padding=1)
+
+    def forward(self, x, picture):
+        y = self.norm(x + self.down(torch.nn.functional.gelu(self.up(x))))
+        scores = torch.softmax(y @ y.transpose(-1, -2) / WIDE ** 0.5, -1) @ y
+        return scores, y.sum(), torch.topk(x, 2, dim=-1), torch.relu(self.conv(picture)).mean((2, 3)), x.sort(-1)[0]
+
+
+def example():
+    torch.manual_seed(1)
+    return torch.randn(3, 65, WIDE), torch.randn(2, 4, 40, 40)
+
+
+def flat(answers):
+    return [tensor for answer in answers for tensor in (answer if isinstance(answer, tuple) else [answer])]
+
+
+def same(a, b):
+    return all(torch.equal(x, y) for x, y in zip(flat(a), flat(b), strict=True))
+
+
+@torch.no_grad()
+def test_any_number_of_threads_gives_the_same_bits(ingot):
+    model, args = Mixed().eval(), example()
+    answers = []
+    for threads in (None, *range(1, 10), 16, 33):
+        step = ingot.compile(model, wait=True, on_unsupported="error", config=ingot.Config(threads=threads))
+        step(*args)
+        answers.append(step(*args))
+        assert step.variants[0]["native_steps"] > 3
+    for other in answers[1:]:
+        # What ATen sums by itself (a mean of a convolution may be) is promised to rounding, and one thread is another order.
+        assert same(answers[0], other)
+    for ours, eager in zip(flat(answers[0]), flat(model(*args)), strict=True):
+        torch.testing.assert_close(ours, eager)
+
+
+@pytest.mark.parametrize("threads", (0, -1, 257, 1.5, "2", True))
+def test_a_number_of_threads_that_is_none_is_named(ingot, threads):
+    with pytest.raises(ingot.Invalid, match=r"threads=.*: expected a number from 1 to 256, or None"):
+        ingot.Config(threads=threads)
+
+
+def test_operators_of_others_get_no_more_threads_than_the_call_has(ingot):
+    @torch.library.custom_op("threads_of_a_call::count", mutates_args=())
+    def count(x: torch.Tensor) -> torch.Tensor:
+        return torch.full((), float(torch.get_num_threads()))
+
+    count.register_fake(lambda x: x.new_empty(()))
+    before = torch.get_num_threads()
+
+    def f(x):
+        return torch.ops.threads_of_a_call.count(x) + 0 * (x * 2).sum()
+
+    for threads in (1, 3):
+        step = ingot.compile(f, wait=True, on_unsupported="error", config=ingot.Config(threads=threads, agree="off"))
+        step(torch.ones(4))
+        assert step(torch.ones(4)) == min(threads, before)
+        assert torch.get_num_threads() == before
+        assert ingot.compile(f, wait=True)(torch.ones(4)) <= before
+
+
+@torch.no_grad()
+def test_many_threads_call_at_once(ingot):
+    model, args = Mixed().eval(), example()
+    steps = [ingot.compile(model, wait=True, on_unsupported="error", config=ingot.Config(threads=threads)) for threads in (None, 2, 5)]
+    for step in steps:
+        step(*args)
+    expected, wrong = steps[0](*args), []
+
+    def call(step):
+        with torch.no_grad():
+            for _ in range(20):
+                if not same(step(*args), expected):
+                    wrong.append(step)
+
+    callers = [threading.Thread(target=call, args=(steps[i % 3],)) for i in range(9)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert not wrong
+
+
+@torch.no_grad()
+def test_a_child_of_fork_has_threads_of_its_own(ingot):
+    model, args = Mixed().eval(), example()
+    step = ingot.compile(model, wait=True, on_unsupported="error", config=ingot.Config(threads=3))
+    step(*args)
+    expected = step(*args)
+    stop = threading.Event()
+
+    def call():
+        with torch.no_grad():
+            while not stop.is_set():
+                step(*args)
+
+    # Forks hit the pool in the middle of calls of other threads.
+    caller = threading.Thread(target=call)
+    caller.start()
+    try:
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                right = same(step(*args), expected) and same(step(*args), expected)
+                grandchild = os.fork()
+                if grandchild == 0:
+                    os._exit(0 if same(step(*args), expected) else 1)
+                os._exit(0 if right and os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]) == 0 else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        stop.set()
+        caller.join()
+    assert same(step(*args), expected)
+
+
+END = '''
+import sys, threading
+import torch, ingot
+step = ingot.compile(torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.GELU(), torch.nn.Linear(2048, 512)).eval(), wait=True,
+                     config=ingot.Config(threads=4))
+x = torch.randn(256, 512)
+begun = threading.Event()
+def call():
+    with torch.no_grad():
+        while True:
+            step(x)
+            begun.set()
+for _ in range(3):
+    threading.Thread(target=call, daemon=True).start()
+begun.wait()
+print('{"ended": 1}')
+sys.stdout.flush()
+'''
+
+
+def test_an_interpreter_ends_while_calls_run(store):
+    for _ in range(3):
+        assert store.python(END) == {"ended": 1}
