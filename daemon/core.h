@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/priority.h"
+#include "base/unique_fd.h"
 #include "cache/index/local_blobs.h"
 #include "cache/index/local_index.h"
 #include "cache/store/store.h"
@@ -28,6 +29,7 @@
 #include "daemon/state/artifacts.h"
 #include "daemon/state/config.h"
 #include "daemon/state/entries.h"
+#include "daemon/state/load_board.h"
 #include "daemon/state/ports.h"
 #include "daemon/state/thread_pool.h"
 #include "daemon/tune/improving.h"
@@ -44,6 +46,8 @@ struct Reply {
   proto::MessageType type = proto::MessageType::Error;
   std::shared_ptr<const Buffer> body;
   std::vector<SealedRef> files;
+  /// After the files: memory that goes on changing.
+  std::vector<std::shared_ptr<const UniqueFd>> pages = {};
 };
 using ReplyDone = std::function<void(Reply)>;
 
@@ -136,6 +140,7 @@ struct Core {
   Uses uses;
   Recent recent;
   Flights flights;
+  LoadBoard load;
   Schedule schedule{[this](const Digest& graph_key, const CompileEta& eta) { flights.Expect(graph_key, eta); }};
   StoreNote store_note;
   /// Compiles what nobody waits for; nullptr: nothing is improved. Set before it is used.

@@ -60,7 +60,7 @@ struct Server::State {
         options(std::move(options)),
         sessions_max(SessionsWithin(core.config, RaiseDescriptorLimit())),
         requests(core, Hooks()),
-        share{core.config, requests, mailbox, [this] { return Hello(); }, this->options.build} {
+        share{core.config, requests, mailbox, core.load, [this] { return Hello(); }, this->options.build} {
     share.on_quiet = [this] { MaybeEnd(); };
     share.admit = [this](Session& session) { return Admit(session); };
   }

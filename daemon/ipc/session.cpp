@@ -45,7 +45,9 @@ Session::Session(Socket socket, SessionShare& share, pid_t peer)
 
 Session::~Session() {
   share_.held_bytes -= receiving_bytes_;
-  if (!closed_) share_.requests.jobs().End(job_);
+  if (closed_) return;
+  share_.requests.jobs().End(job_);
+  if (seat_) share_.load.Leave(*seat_);
 }
 
 asio::awaitable<void> Session::Run() {
@@ -101,6 +103,7 @@ void Session::Close() {
   if (closed_) return;
   closed_ = true;
   share_.requests.jobs().End(job_);
+  if (seat_) share_.load.Leave(*seat_);
   boost::system::error_code ignored;
   socket_.close(ignored);
   outgoing_.clear();
@@ -116,10 +119,15 @@ void Session::Close() {
 void Session::Part(const Error& reason) {
   if (closed_ || close_when_flushed_) return;
   close_when_flushed_ = true;
+  if (seat_) share_.load.Leave(*seat_);
   // What comes from here on stays unread: whoever sends it reads why.
   boost::system::error_code ignored;
   socket_.shutdown(Socket::shutdown_receive, ignored);
   Send(0, ErrorReplyOf(reason));
+}
+
+Session::SteadyClock::time_point Session::used() const {
+  return seat_ ? std::max(used_, SteadyClock::time_point(share_.load.Ran(*seat_))) : used_;
 }
 
 Session::SteadyClock::time_point Session::Due() const {
@@ -130,7 +138,7 @@ Session::SteadyClock::time_point Session::Due() const {
   };
   if (partial_since_) by(*partial_since_, config.session_read_s_max);
   if (unread_since_) by(*unread_since_, config.session_write_s_max);
-  if (is_idle()) by(used_, config.session_idle_s_max);
+  if (is_idle()) by(used(), config.session_idle_s_max);
   return due;
 }
 
@@ -310,7 +318,20 @@ void Session::TakeHello(const proto::FrameHeader& header, Bytes body) {
   }
   proto::HelloReplyT reply = share_.hello();
   reply.same_build = hello->build() != nullptr && hello->build()->string_view() == share_.build;
-  Send(header.request, ReplyOf<proto::HelloReply>(MessageType::HelloReply, reply));
+  std::vector<std::shared_ptr<const UniqueFd>> pages;
+  if (hello->shares_load()) {
+    if (!seat_) {
+      seat_ = share_.load.Join(peer_);
+      if (seat_) pages = {std::move(seat_->own), seat_->machine};
+    }
+    if (seat_) {
+      reply.load_row = static_cast<int32_t>(seat_->row);
+      reply.load_holder = seat_->holder;
+    }
+  }
+  Reply answer = ReplyOf<proto::HelloReply>(MessageType::HelloReply, reply);
+  answer.pages = std::move(pages);
+  Send(header.request, std::move(answer));
 }
 
 void Session::Finish(uint32_t request, Reply reply) {
@@ -364,7 +385,7 @@ void Session::Send(uint32_t request, Reply reply) {
   header.type = static_cast<uint16_t>(out.reply.type);
   header.request = request;
   header.length = static_cast<uint32_t>(out.reply.body->size());
-  header.descriptors = static_cast<uint8_t>(out.reply.files.size());
+  header.descriptors = static_cast<uint8_t>(out.reply.files.size() + out.reply.pages.size());
   out.header = proto::EncodeHeader(header);
   outgoing_bytes_ += out.size();
   share_.unread_bytes += out.size();
@@ -418,8 +439,8 @@ Session::Written Session::WriteSome(Outgoing& out) {
   message.msg_iovlen = 2;
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * proto::kFrameDescriptorsMax)];
   // Descriptors travel with the first byte of their frame.
-  if (out.sent == 0 && !out.reply.files.empty()) {
-    const size_t bytes = out.reply.files.size() * sizeof(int);
+  if (const size_t files = out.reply.files.size() + out.reply.pages.size(); out.sent == 0 && files != 0) {
+    const size_t bytes = files * sizeof(int);
     message.msg_control = control;
     message.msg_controllen = CMSG_SPACE(bytes);
     cmsghdr* part = CMSG_FIRSTHDR(&message);
@@ -428,6 +449,7 @@ Session::Written Session::WriteSome(Outgoing& out) {
     part->cmsg_len = CMSG_LEN(bytes);
     int* fds = reinterpret_cast<int*>(CMSG_DATA(part));
     for (const SealedRef& file : out.reply.files) *fds++ = file->fd();
+    for (const auto& page : out.reply.pages) *fds++ = page->get();
   }
   while (true) {
     const ssize_t sent = sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);

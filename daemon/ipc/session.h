@@ -26,6 +26,7 @@ struct SessionShare {
   const Config& config;
   Requests& requests;
   Mailbox& mailbox;
+  LoadBoard& load;
   std::function<proto::HelloReplyT()> hello;
   std::string build;
   /// Bytes of requests that are being received or answered.
@@ -81,8 +82,8 @@ class Session : public std::enable_shared_from_this<Session> {
   bool flushed() const { return outgoing_.empty(); }
   /// Nothing that it asked is unanswered or unread: parting with it loses nothing.
   bool is_idle() const { return pending_.empty() && outgoing_.empty() && !close_when_flushed_; }
-  /// When it last sent a whole request or got a reply.
-  SteadyClock::time_point used() const { return used_; }
+  /// When it last sent a whole request or got a reply, or was seen to run a call.
+  SteadyClock::time_point used() const;
   pid_t peer() const { return peer_; }
 
   /// In one of the places kept for queries: it is answered nothing else.
@@ -144,6 +145,8 @@ class Session : public std::enable_shared_from_this<Session> {
   const pid_t peer_;
   /// What this client uses; nullptr: nobody asks.
   const JobRef job_;
+  /// Since it shares the machine with others that run calls.
+  std::optional<LoadBoard::Seat> seat_;
   std::unordered_map<uint32_t, Pending> pending_;
   std::deque<Outgoing> outgoing_;
   uint64_t outgoing_bytes_ = 0;

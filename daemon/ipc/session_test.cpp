@@ -11,6 +11,7 @@
 
 #include "daemon/ipc/running.h"
 #include "daemon/state/descriptors.h"
+#include "tests/support/daemon/load_pages.h"
 #include "tests/support/daemon/test_wire.h"
 #include "tests/support/eventually.h"
 
@@ -445,6 +446,92 @@ TEST_F(SessionTest, ServesTheGoodAmongTheBad) {
   for (std::thread& client : bad) client.join();
   EXPECT_EQ(good, kClients * kRequests);
   ExpectAlive();
+}
+
+/// A connection that shares the machine with others that run calls.
+struct Sharing {
+  UniqueFd socket;
+  proto::HelloReplyT hello;
+  std::vector<UniqueFd> files;
+};
+
+class SharingTest : public SessionTest {
+ protected:
+  void Greet(Sharing& sharing) {
+    proto::HelloT hello;
+    hello.pid = 1;  // It is not believed.
+    hello.shares_load = true;
+    const Buffer frame = FrameOf(1, proto::PackMessage<proto::Hello>(hello));
+    ASSERT_EQ(send(sharing.socket.get(), frame.data(), frame.size(), MSG_NOSIGNAL), static_cast<ssize_t>(frame.size()));
+    auto reply = proto::ReceiveFrame(sharing.socket.get(), proto::Deadline::AfterS(60));
+    ASSERT_TRUE(reply) << reply.error().ToText();
+    const auto* message = proto::ReadMessage<proto::HelloReply>(reply->body);
+    ASSERT_NE(message, nullptr);
+    message->UnPackTo(&sharing.hello);
+    sharing.files = std::move(reply->descriptors);
+  }
+  Sharing Share() {
+    Sharing sharing{.socket = Raw()};
+    Greet(sharing);
+    return sharing;
+  }
+  size_t clients() const { return core_->load.facts().clients.size(); }
+};
+
+TEST_F(SharingTest, WhoRunsCallsGetsPagesForAsLongAsItIsConnected) {
+  const auto plain = Connect();
+  EXPECT_TRUE(plain->Query("status"));
+  EXPECT_EQ(clients(), 0u) << "it runs none";
+  std::optional<Sharing> sharing(Share());
+  ASSERT_EQ(sharing->files.size(), 2u);
+  EXPECT_EQ(sharing->hello.load_row, 0);
+  EXPECT_NE(sharing->hello.load_holder, 0u);
+  const SharedPage own(sharing->files[0].get(), true), machine(sharing->files[1].get(), false);
+  EXPECT_EQ(own.as<proto::ClientLoad>().magic, proto::kClientLoadMagic);
+  const auto& page = machine.as<const proto::MachineLoad>();
+  EXPECT_EQ(page.magic, proto::kMachineLoadMagic);
+  EXPECT_EQ(page.rows[0].holder, sharing->hello.load_holder);
+  EXPECT_TRUE(Eventually([&] { return clients() == 1; }));
+  EXPECT_EQ(core_->load.facts().clients[0].pid, getpid()) << "as the kernel says it";
+  EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, sharing->files[1].get(), 0), MAP_FAILED);
+  for (const UniqueFd& file : sharing->files) EXPECT_NE(ftruncate(file.get(), 0), 0);
+  const uint32_t holder = sharing->hello.load_holder;
+  Greet(*sharing);
+  EXPECT_EQ(sharing->hello.load_row, 0);
+  EXPECT_EQ(sharing->hello.load_holder, holder) << "the same row";
+  EXPECT_TRUE(sharing->files.empty()) << "it has them";
+  const auto second = Share();
+  EXPECT_EQ(second.hello.load_row, 1);
+  sharing.reset();
+  EXPECT_TRUE(Eventually([&] { return page.rows[0].holder == 0; }));
+  EXPECT_EQ(Share().hello.load_row, 0) << "it is given to others";
+}
+
+TEST_F(SharingTest, WhoRunsCallsIsNotIdle) {
+  Restart([](Config& config) { config.session_idle_s_max = 1; });
+  const auto sharing = Share();
+  ASSERT_EQ(sharing.files.size(), 2u);
+  const SharedPage own(sharing.files[0].get(), true), machine(sharing.files[1].get(), false);
+  own.as<proto::ClientLoad>().running = 1;
+  const uint32_t holder = machine.as<const proto::MachineLoad>().rows[0].holder;
+  // This one begins later, and is closed, since it does nothing.
+  EXPECT_NE(LastWords(Raw()).message().find("session_idle_s_max"), std::string::npos);
+  EXPECT_EQ(machine.as<const proto::MachineLoad>().rows[0].holder, holder);
+  own.as<proto::ClientLoad>().running = 0;
+  EXPECT_NE(LastWords(sharing.socket).message().find("session_idle_s_max"), std::string::npos);
+  EXPECT_TRUE(Eventually([&] { return machine.as<const proto::MachineLoad>().rows[0].holder == 0; }));
+}
+
+TEST_F(SharingTest, WhoRunsCallsMakesRoomAllTheSame) {
+  Restart([](Config& config) { config.peer_sessions_max = 1; });
+  const auto sharing = Share();
+  ASSERT_EQ(sharing.files.size(), 2u);
+  const SharedPage own(sharing.files[0].get(), true), machine(sharing.files[1].get(), false);
+  own.as<proto::ClientLoad>().running = 1;
+  const auto other = Share();
+  EXPECT_EQ(other.files.size(), 2u);
+  EXPECT_NE(LastWords(sharing.socket).message().find("peer_sessions_max"), std::string::npos);
+  EXPECT_EQ(machine.as<const proto::MachineLoad>().rows[0].holder, other.hello.load_holder);
 }
 
 /// Places in the kernel's table of this process's open files.
