@@ -35,6 +35,7 @@ const std::map<std::string, Offered>& Verbs() {
       {"import", {ImportVerb, Pace::kUpkeep}},     {"tune", {TuneVerb, Pace::kUpkeep}},
       {"contests", {ContestsVerb, Pace::kUpkeep}}, {"rival", {RivalVerb, Pace::kStore}},
       {"progress", {ProgressVerb, Pace::kMemory}}, {"noted", {NotedVerb, Pace::kStore}},
+      {"load", {LoadVerb, Pace::kMemory}},
   };
   return verbs;
 }

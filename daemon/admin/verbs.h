@@ -70,6 +70,9 @@ Task<Json> RivalVerb(const VerbCall& call);
 Json FlightsJson(const Core& core);
 /// How far the work is that has been given a name: a long verb, or a compile that somebody waits for.
 Task<Json> ProgressVerb(const VerbCall& call);
+/// Processes that run calls, and what each may take of the machine (verbs_load.cpp).
+Json LoadJson(const Core& core);
+Task<Json> LoadVerb(const VerbCall& call);
 /// What is shared with other machines, and how the tiers are (verbs_cluster.cpp); null where nothing is.
 Json ClusterJson(const Core& core);
 /// Takes back, here and in the shared tiers, what the trust file does not let in any more.

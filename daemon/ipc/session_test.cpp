@@ -493,6 +493,12 @@ TEST_F(SharingTest, WhoRunsCallsGetsPagesForAsLongAsItIsConnected) {
   EXPECT_EQ(page.rows[0].holder, sharing->hello.load_holder);
   EXPECT_TRUE(Eventually([&] { return clients() == 1; }));
   EXPECT_EQ(core_->load.facts().clients[0].pid, getpid()) << "as the kernel says it";
+  for (const json& load : {json::parse(*plain->Query("load")), json::parse(*plain->Query("overview"))["load"]}) {
+    EXPECT_GE(load["processors"], 1);
+    EXPECT_EQ(load["clients_sharing"], 1);
+    EXPECT_EQ(load["clients"][0]["pid"], getpid());
+    EXPECT_EQ(load["clients"][0]["program"], "ingot_daemon_te") << "as long as the kernel keeps it";
+  }
   EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, sharing->files[1].get(), 0), MAP_FAILED);
   for (const UniqueFd& file : sharing->files) EXPECT_NE(ftruncate(file.get(), 0), 0);
   const uint32_t holder = sharing->hello.load_holder;

@@ -39,6 +39,12 @@ std::vector<Series> OfLeases(const VerbCall& call) {
   return {{{{"state", "held"}}, held}, {{{"state", "waited_for"}}, waits}};
 }
 
+double RunningOf(const VerbCall& call) {
+  double running = 0;
+  for (const LoadBoard::ClientFacts& client : call.core.load.facts().clients) running += client.running;
+  return running;
+}
+
 /// Of a label's value or of a help text.
 std::string Escaped(std::string_view text, bool is_label) {
   std::string out;
@@ -99,6 +105,12 @@ const std::vector<StateMetric>& StateMetrics() {
        [](const VerbCall& call) { return One(static_cast<double>(call.core.compilers.pending())); }},
       {"workers", "gauge", "compile workers that run",
        [](const VerbCall& call) { return One(static_cast<double>(call.core.compilers.alive())); }},
+      {"load_clients", "gauge", "programs that run compiled models and share the processors",
+       [](const VerbCall& call) { return One(static_cast<double>(call.core.load.facts().clients.size())); }},
+      {"load_running", "gauge", "calls of these programs that compute, averaged over some 40 ms",
+       [](const VerbCall& call) { return One(RunningOf(call)); }},
+      {"load_others", "gauge", "processors that are busy with other things than these calls; 0 while nobody looks",
+       [](const VerbCall& call) { return One(call.core.load.facts().others.value_or(0)); }},
       {"store_usable", "gauge", "1: the store on disk is used; 0: memory takes its place",
        [](const VerbCall& call) { return One(call.core.store_note.trouble().empty() ? 1 : 0); }},
       {"store_values", "gauge", "values in the store; zeros until it is open",

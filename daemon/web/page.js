@@ -253,6 +253,24 @@ function clusterPanel(data) {
       cluster.trust_trouble && el('p', {class: 'bad'}, `Nothing is taken: ${cluster.trust_trouble}`));
 }
 
+function loadPanel(load) {
+  if (load.clients_sharing === 0) return panel('Load', empty('No program that runs compiled models is connected.'));
+  const known = (value) => value === null ? 'unknown' : value.toFixed(1);
+  return panel('Load',
+      load.busy !== null && measure('Processors', load.busy, load.processors, (value) => number(Number(value.toFixed(1)))),
+      el('p', {class: 'quiet'}, `${known(load.running)} calls run; processors busy with other things: ${known(load.others)}.`),
+      table([
+        {name: 'Program', wide: true, of: (client) => client.program || 'cannot be seen'},
+        {name: 'Process', kind: 'number', of: (client) => String(client.pid || '–')},
+        {name: 'Calls running', kind: 'number', of: (client) => client.running.toFixed(1)},
+        {name: 'Their threads', kind: 'number', of: (client) => client.threads.toFixed(1)},
+        {name: 'Processors used', kind: 'number', of: (client) => client.processors.toFixed(1)},
+        {name: 'Threads a call may take', kind: 'number', of: (client) => client.share.toFixed(1)},
+        {name: 'Calls each second', kind: 'number', of: (client) => client.calls_per_s.toFixed(1)},
+      ], load.clients, 'Programs that run compiled models, those that use most first'),
+      load.clients_sharing > load.clients.length && el('p', {class: 'quiet'}, `And ${number(load.clients_sharing - load.clients.length)} more.`));
+}
+
 function missesPanel(data) {
   if (data.newest_misses.length === 0) return panel('Newest misses', empty('Every look-up so far was a hit, or there was none.'));
   return panel('Newest misses', table([
@@ -280,7 +298,7 @@ function tiles(data) {
 
 function overviewPage(signal) {
   const places = {};
-  const page = ['tiles', 'charts', 'flights', 'cluster', 'misses', 'store'].map((name) => places[name] = el('div'));
+  const page = ['tiles', 'charts', 'flights', 'cluster', 'load', 'misses', 'store'].map((name) => places[name] = el('div'));
   let drawn = false;
   const shown = {};
   // Only what has changed is made anew, and nothing that somebody reads with the pointer or the keys.
@@ -292,12 +310,13 @@ function overviewPage(signal) {
   };
   const update = async () => {
     const data = await ask('overview', {}, signal);
-    if (!drawn) main.replaceChildren(el('h1', {class: 'skip'}, 'Overview'), places.tiles, places.charts, el('div', {class: 'two'}, places.flights, places.cluster), places.misses, places.store);
+    if (!drawn) main.replaceChildren(el('h1', {class: 'skip'}, 'Overview'), places.tiles, places.charts, el('div', {class: 'two'}, places.flights, places.cluster), places.load, places.misses, places.store);
     const without = JSON.stringify;
     put('tiles', tiles(data), without([data.hits, data.misses, data.flights, data.compiles, data.resident_bytes, data.store, data.samples.when.at(-1)]));
     put('charts', panel('Hit ratio', ratioChart(data.samples), lookupChart(data.samples)), without(data.samples));
     put('flights', flightsPanel(data), without(data.oldest_flights));
     put('cluster', clusterPanel(data), without([data.cluster, data.oldest_flights.map((one) => one.lease)]));
+    put('load', loadPanel(data.load), without(data.load));
     put('misses', missesPanel(data), without([data.newest_misses, Math.floor(data.now / 30)]));
     put('store', storePanel(data.store), without(data.store));
     drawn = true;

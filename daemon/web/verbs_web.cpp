@@ -91,6 +91,7 @@ Task<Json> OverviewVerb(const VerbCall& call) {
                  {"workers", core.compilers.alive()},
                  {"flights", core.flights.size()},
                  {"oldest_flights", FlightsJson(core)},
+                 {"load", LoadJson(core)},
                  {"store", StoreJson(core)},
                  {"cluster", ClusterJson(core)},
                  {"samples", SamplesJson(core)},

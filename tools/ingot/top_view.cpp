@@ -12,6 +12,9 @@
 namespace ingot::tools {
 namespace {
 
+/// Clients that fit beside the rest.
+constexpr size_t kLoadRowsMax = 10;
+
 std::string RateText(uint64_t now, uint64_t before, double passed_s) {
   if (passed_s <= 0 || now < before) return "";
   return fmt::format(", {:.1f}/s", static_cast<double>(now - before) / passed_s);
@@ -63,6 +66,32 @@ std::string StoreLine(const Json& now) {
   return out;
 }
 
+/// Who shares the processors, those that use most first.
+std::string Load(const Json& now) {
+  const auto load = now.find("load");
+  if (load == now.end() || !load->is_object()) return "";
+  const uint64_t count = NumberIn(*load, "clients_sharing");
+  if (count == 0) return "";
+  const auto number = [](const Json& from, const char* name) {
+    const auto at = from.find(name);
+    return at != from.end() && at->is_number() ? fmt::format("{:.1f}", at->get<double>()) : "?";
+  };
+  std::string out = fmt::format("load      {} of {} processors busy, {} of them with other things; {} calls run\n",
+                                number(*load, "busy"), NumberIn(*load, "processors"), number(*load, "others"),
+                                number(*load, "running"));
+  Table table({"pid#", "program", "running#", "threads#", "processors#", "share#", "calls/s#"});
+  size_t rows = 0;
+  for (const Json& client : load->value("clients", Json::array())) {
+    if (rows++ >= kLoadRowsMax) break;
+    table.Add({std::to_string(NumberIn(client, "pid")), TextIn(client, "program"), number(client, "running"),
+               number(client, "threads"), number(client, "processors"), number(client, "share"),
+               number(client, "calls_per_s")});
+  }
+  out += table.ToText();
+  if (count > kLoadRowsMax) out += fmt::format("and {} more\n", count - kLoadRowsMax);
+  return out;
+}
+
 std::string Misses(const Json& now, size_t rows_max) {
   const auto misses = now.find("newest_misses");
   if (misses == now.end() || !misses->is_array() || misses->empty()) return "";
@@ -81,7 +110,7 @@ std::string Misses(const Json& now, size_t rows_max) {
 
 std::string TopFrame(const Json& now, const std::optional<Json>& before, double passed_s, size_t lines) {
   std::string out = Head(now) + Lookups(now, before, passed_s) + Compiles(now, before, passed_s) + StoreLine(now) +
-                    ClusterText(now) + FlightsText(now);
+                    ClusterText(now) + FlightsText(now) + Load(now);
   const auto used = static_cast<size_t>(std::ranges::count(out, '\n'));
   // What does not fit is the oldest misses.
   out += Misses(now, lines == 0 ? SIZE_MAX : lines > used + 2 ? lines - used - 2 : 0);

@@ -22,6 +22,11 @@ Json Overview() {
     "cluster": {"unsent": 4, "can_write": true, "trust_trouble": "",
                 "tiers": [{"tier": "index", "place": "redis://r", "breaker": "closed", "why": ""},
                           {"tier": "blobs", "place": "s3://b", "breaker": "open", "why": "timeout"}]},
+    "load": {"processors": 4, "busy": 3.52, "others": 0.5, "running": 2, "clients_sharing": 2,
+             "clients": [{"pid": 71, "program": "python3 serve.py", "running": 1, "threads": 2.5, "processors": 2.96,
+                          "share": 1.75, "calls_per_s": 120.4},
+                         {"pid": 72, "program": "crowd", "running": 1, "threads": 1, "processors": 0.02, "share": 3.5,
+                          "calls_per_s": 0}]},
     "newest_misses": [{"when": 990, "function": "model.decode", "reason": "key_differs", "why": "other sizes"},
                       {"when": 900, "function": "f", "reason": "never_stored", "why": "nothing is stored"}]})");
 }
@@ -45,6 +50,10 @@ TEST_F(TopFrameTest, ShowsAllThatADaemonSays) {
             "GRAPH         FUNCTION        AGE  WAITING  STATE     DONE IN  LEASE  HOLDER\n"
             "0123456789ab  model.decode  3.2 s        2  compiles  ~11.5 s  waits  host1\n"
             "1123456789ab  f             1.0 s        1  -               -  -      -\n"
+            "load      3.5 of 4 processors busy, 0.5 of them with other things; 2.0 calls run\n"
+            "PID  PROGRAM           RUNNING  THREADS  PROCESSORS  SHARE  CALLS/S\n"
+            " 71  python3 serve.py      1.0      2.5         3.0    1.8    120.4\n"
+            " 72  crowd                 1.0      1.0         0.0    3.5      0.0\n"
             "NEWEST MISSES  WHEN       REASON        WHY\n"
             "model.decode   10 s ago   key_differs   other sizes\n"
             "f              100 s ago  never_stored  nothing is stored\n");
@@ -66,6 +75,19 @@ TEST_F(TopFrameTest, LeavesOutWhatADaemonDoesNotSay) {
             "look-ups  0; - hit since the start\n"
             "compiles  0; none failed; 0 wait\n"
             "flights   0\n");
+}
+
+TEST_F(TopFrameTest, ShowsOfManyClientsThoseThatUseMost) {
+  Json now = Overview();
+  for (int i = 0; i < 30; ++i) now["load"]["clients"].push_back(now["load"]["clients"][1]);
+  now["load"]["clients_sharing"] = 140;
+  now["load"]["busy"] = nullptr;
+  const std::string frame = TopFrame(now, std::nullopt, 0, 0);
+  EXPECT_NE(frame.find("load      ? of 4 processors busy"), frame.npos) << frame;
+  EXPECT_NE(frame.find("3.5      0.0\nand 130 more\n"), frame.npos) << frame;
+  EXPECT_EQ(std::count(frame.begin(), frame.end(), '\n'), 27) << frame;
+  now["load"]["clients_sharing"] = 0;
+  EXPECT_EQ(TopFrame(now, std::nullopt, 0, 0).find("load "), frame.npos) << "nobody runs calls";
 }
 
 TEST_F(TopFrameTest, FitsTheTerminal) {
