@@ -11,9 +11,11 @@ import subprocess
 import sys
 import tempfile
 
+import crowd
 from tabulate import tabulate
 
 HERE = pathlib.Path(__file__).resolve().parent
+SECTIONS = ["starts", "calls", "decode", "memory", "products", "arena", "keys", "daemon", "guards", "redis", "scale", "crowd"]
 BIN = pathlib.Path(importlib.util.find_spec("ingot").origin).parent / "bin"
 
 
@@ -177,11 +179,16 @@ def scale(quick: bool) -> None:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["crowd"]:
+        crowd.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one round, no peers")
-    parser.add_argument("--only", choices=["starts", "calls", "decode", "memory", "products", "arena", "keys", "daemon", "guards", "redis", "scale"],
-                        help="scale, which runs only when it is named, fills a store of 4 GB below build/ and keeps it")
+    parser.add_argument("section", nargs="?", choices=SECTIONS, help="the same as --only; crowd takes options of its own: tools/bench crowd --help")
+    parser.add_argument("--only", choices=SECTIONS, help="scale and crowd run only when they are named: scale fills a store of 4 GB below build/ "
+                                                         "and keeps it, crowd takes hours for all that it can measure")
     options = parser.parse_args()
+    options.only = options.section or options.only
     with tempfile.TemporaryDirectory(prefix="ingot-bench-") as folder:
         bench = Bench(folder)
         try:
@@ -207,6 +214,8 @@ def main() -> None:
                 program("ingot-redis-bench")
             if options.only == "scale":
                 scale(options.quick)
+            if options.only == "crowd":
+                crowd.main(["--quick"] if options.quick else [])
         finally:
             bench.forget()
 

@@ -84,6 +84,13 @@ def resnet(batch: int = 1):
     return torch.nn.Sequential(*stem, *body, *head).eval(), (torch.randn(batch, 3, 224, 224),)
 
 
+def resnet50(batch: int = 1):
+    from transformers import ResNetConfig, ResNetModel
+
+    torch.manual_seed(0)
+    return First(ResNetModel(ResNetConfig()).eval(), return_dict=False), (torch.randn(batch, 3, 224, 224),)
+
+
 class Inverted(torch.nn.Module):
     """Channels up, each by itself, down, and around them."""
 
