@@ -96,22 +96,22 @@ class Engine:
             raise
         except Exception as e:  # a bug of ours must not become the user's
             return self._refusals.answer_after_bug("taking the arguments apart", e, args, kwargs)
-        known = number in self._signatures
-        if known and self._signatures[number].backs_off():
+        known = self._signatures.get(number)  # Another thread's call may let it go meanwhile.
+        if known is not None and known.backs_off():
             counters.add("pending_calls")
             return _native.call(self.target, args, kwargs, True)
-        if known and self._waits(self._signatures[number], name, call):
+        if known is not None and self._waits(known, name, call):
             counters.add("pending_calls")
-            self._set_waiting(self._signatures[number], name, call)
-            return self._comparisons.run_eagerly(self._signatures[number], call)
+            self._set_waiting(known, name, call)
+            return self._comparisons.run_eagerly(known, call)
         may_rest = self.config.on_unsupported != "error" and not self.config.require_cached  # Those want no eager answer.
-        rebinding = self._signatures[number].rebinding if known and may_rest and name in ("stale", "objects") else None
-        if rebinding is not None and rebinding.is_eager_turn():
+        rebinding = known.rebinding if known is not None and may_rest and name in ("stale", "objects") else None
+        if known is not None and rebinding is not None and rebinding.is_eager_turn():
             if rebinding.pays is False:
-                self.site._stand_aside(self._signatures[number].key, call.tensors, paces.CALLS_ASIDE)
+                self.site._stand_aside(known.key, call.tensors, paces.CALLS_ASIDE)
                 return self._refusals.answer("bound-anew", "what it reads is another object in every call", args, kwargs)
             return rebinding.run_eagerly(lambda: _native.call(self.target, args, kwargs, True))
-        if name in ("new", "stale", "objects") or not known:
+        if name in ("new", "stale", "objects") or known is None:
             began, opened = time.perf_counter(), self._flattener.opened
             try:
                 installed = self._find_and_install(number, call, name in ("stale", "objects") or self._may_return(number, call))
@@ -122,9 +122,11 @@ class Engine:
             if installed:
                 reason, result = self.site._serve(args, kwargs)
                 if reason is None:
-                    self._signatures[number].fruitless = 0
-                    if rebinding is not None:
-                        rebinding.was_bound(time.perf_counter() - began, self._signatures[number].served())
+                    served = self._signatures.get(number)  # None: another thread's call has let it go.
+                    if served is not None:
+                        served.fruitless = 0
+                    if served is not None and rebinding is not None:
+                        rebinding.was_bound(time.perf_counter() - began, served.served())
                     return result
                 name, _, detail = reason.partition(":")
                 if name == "ranks":  # The next call.
