@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/processor_use.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <sstream>
@@ -31,12 +32,13 @@ std::optional<ProcessorUse::Times> ProcessorUse::Read() const {
     times.processors += number ? 1 : 0;
     if (number.has_value() == looked_at_.empty()) continue;
     // user nice system idle iowait irq softirq steal; what guests take is in user and nice already.
-    std::istringstream numbers(line.substr(line.find(' ')));
+    std::istringstream numbers(line.substr(std::min(line.find(' '), line.size())));
     uint64_t ticks = 0;
     int field = 0;
     for (; field < 8 && numbers >> ticks; ++field) {
       times.all += ticks;
-      if (field != 3 && field != 4) times.busy += ticks;
+      const bool is_busy = field != 3 && field != 4 && (field != 1 || counts_niced_);
+      if (is_busy) times.busy += ticks;
     }
     has_all = field >= 4;
   }

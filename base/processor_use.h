@@ -18,6 +18,9 @@ class ProcessorUse {
   /// Counts those of `processors` alone, by their numbers; empty: all.
   void LookAt(std::vector<bool> processors) { looked_at_ = std::move(processors); }
 
+  /// Takes processors that run niced work alone for free: whoever is not niced takes them from it.
+  void LeaveOutNiced() { counts_niced_ = false; }
+
   /// Processors that were busy on average since it was asked before; none: the first time, no time has passed, or the
   /// machine does not say.
   std::optional<double> Busy();
@@ -32,6 +35,7 @@ class ProcessorUse {
 
   const std::string root_;
   std::vector<bool> looked_at_;
+  bool counts_niced_ = true;
   std::optional<Times> before_;
 };
 

@@ -46,6 +46,18 @@ TEST_F(ProcessorUseTest, SaysNothingOfWhatItCannotRead) {
   EXPECT_FALSE(use.Busy()) << "it went back";
 }
 
+TEST_F(ProcessorUseTest, LooksAtSomeProcessorsAndLeavesNicedWorkOut) {
+  ProcessorUse some(dir_.path()), unniced(dir_.path());
+  some.LookAt({false, true, true});
+  unniced.LeaveOutNiced();
+  Say("cpu  0 0 0 0\ncpu0 0 0 0 0\ncpu1 0 0 0 0\ncpu2 0 0 0 0\n");
+  EXPECT_FALSE(some.Busy());
+  EXPECT_FALSE(unniced.Busy());
+  Say("cpu  150 50 0 100\ncpu0 100 0 0 0\ncpu1 50 50 0 0\ncpu2 0 0 0 100\n");
+  EXPECT_DOUBLE_EQ(some.Busy().value_or(-1), 1) << "of processors 1 and 2";
+  EXPECT_DOUBLE_EQ(unniced.Busy().value_or(-1), 1.5);
+}
+
 TEST(ProcessorUse, ReadsThisMachine) {
   ProcessorUse use;
   EXPECT_FALSE(use.Busy());

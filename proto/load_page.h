@@ -14,7 +14,7 @@ namespace ingot::proto {
 ///
 /// Both are memory files of kLoadPageBytes that can neither shrink nor grow. Milli: thousandths of a processor.
 constexpr size_t kLoadPageBytes = 4096;
-constexpr uint64_t kClientLoadMagic = 0x31414f4c43474e49;   // "INGCLOA1"
+constexpr uint64_t kClientLoadMagic = 0x31414f4c43474e49;  // "INGCLOA1"
 constexpr uint64_t kMachineLoadMagic = 0x31414f4c4d474e49;  // "INGMLOA1"
 
 /// Of one client.
@@ -22,25 +22,25 @@ struct ClientLoad {
   std::atomic<uint64_t> magic;
   std::atomic<uint32_t> running;  ///< calls that compute now
   std::atomic<uint32_t> threads;  ///< that they have, callers among them
-  std::atomic<uint64_t> calls;    ///< that have begun
+  std::atomic<uint64_t> calls;  ///< that have begun
 };
 
 /// Of the machine.
 struct MachineLoad {
   /// What the daemon holds of one client, averaged over some tens of milliseconds.
   struct Row {
-    std::atomic<uint32_t> cores_milli;    ///< processors for calls of all clients that may run where this one may
+    std::atomic<uint32_t> cores_milli;  ///< processors for calls of all clients that may run where this one may
     std::atomic<uint32_t> running_milli;  ///< calls of these clients, this one's among them
-    std::atomic<uint32_t> own_milli;      ///< calls of this one
-    std::atomic<uint32_t> used_milli;     ///< processors that this one has used
-    std::atomic<uint32_t> holder;         ///< whose row it is: HelloReply.load_holder
+    std::atomic<uint32_t> own_milli;  ///< calls of this one
+    std::atomic<uint32_t> used_milli;  ///< processors that this one has used
+    std::atomic<uint32_t> holder;  ///< whose row it is: HelloReply.load_holder
   };
   static constexpr size_t kRows = 200;
 
   std::atomic<uint64_t> magic;
   std::atomic<uint64_t> written_ns;  ///< CLOCK_MONOTONIC when all of it was last brought up to date
-  std::atomic<uint32_t> cores_milli;   ///< processors of the machine
-  std::atomic<uint32_t> busy_milli;    ///< of them at work
+  std::atomic<uint32_t> cores_milli;  ///< processors of the machine
+  std::atomic<uint32_t> busy_milli;  ///< of them at work
   std::atomic<uint32_t> others_milli;  ///< of them at work for what is no call
   std::atomic<uint32_t> running_milli;
   std::atomic<uint32_t> threads_milli;

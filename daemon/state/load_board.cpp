@@ -128,6 +128,8 @@ struct LoadBoard::Client {
   std::optional<int64_t> cpu_looked_ns;
   double window_used_s = 0, window_threads_s = 0;
 
+  double beside = 0;  ///< processors that its process keeps busy with other things than calls
+
   /// Of this window: processor time of its calls, which is no more than their threads can have taken.
   double TakeWindow() {
     const double taken = std::min(window_used_s, window_threads_s);
@@ -136,7 +138,7 @@ struct LoadBoard::Client {
   }
 };
 
-LoadBoard::LoadBoard(LoadSources sources) : sources_(std::move(sources)), use_(sources_.root) {}
+LoadBoard::LoadBoard(LoadSources sources) : sources_(std::move(sources)), use_(sources_.root) { use_.LeaveOutNiced(); }
 
 LoadBoard::~LoadBoard() {
   std::thread thread;
@@ -358,12 +360,16 @@ void LoadBoard::LookAtTime(Client& client, int64_t now_ns) {
 void LoadBoard::LookAround(int64_t now_ns) {
   const double window_s = SecondsOf(now_ns - window_ns_);
   window_ns_ = now_ns;
+  const double weight = others_ ? Weight(window_s, kOthersAverageS) : 1;
   double calls_s = std::exchange(gone_s_, 0);
-  for (const auto& client : clients_) calls_s += client->TakeWindow();
+  for (const auto& client : clients_) {
+    const double used_s = client->window_used_s, taken_s = client->TakeWindow();
+    client->beside += ((used_s - taken_s) / window_s - client->beside) * weight;
+    calls_s += taken_s;
+  }
   const std::optional<double> busy = use_.Busy();
   if (!busy) return;
   const double others = std::max(0.0, *busy - calls_s / window_s);
-  const double weight = others_ ? Weight(window_s, kOthersAverageS) : 1;
   busy_ = busy_.value_or(0) + (*busy - busy_.value_or(0)) * weight;
   others_ = others_.value_or(0) + (others - others_.value_or(0)) * weight;
 }
@@ -371,8 +377,10 @@ void LoadBoard::LookAround(int64_t now_ns) {
 void LoadBoard::WriteRow(const Client& client, double others, Facts& facts) {
   if (rows_[client.row].get() != &client) return;
   const Group& group = groups_[client.group];
-  // Of the others nobody knows where they run.
-  const double cores = std::max(1.0, group.count * (1 - others / processors_));
+  // Of the others nobody knows where they run. What its own process does beside calls is no other to it: it ends where
+  // the call begins, or is its own to trade for.
+  const double strangers = std::max(0.0, others - client.beside);
+  const double cores = std::max(1.0, group.count * (1 - strangers / processors_));
   MachineLoad::Row& row = machine_->as<MachineLoad>().rows[client.row];
   row.cores_milli.store(Milli(cores), std::memory_order_relaxed);
   row.running_milli.store(Milli(group.running), std::memory_order_relaxed);

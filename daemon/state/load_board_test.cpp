@@ -168,6 +168,7 @@ TEST_F(LoadBoardTest, WhatBurnsOutsideIsNotShared) {
   Pass(1);
   EXPECT_NEAR(alone->share(), 2, 0.1) << "it has two of four and keeps them";
   alone->says().running = alone->says().threads = 0;
+  alone->burns = 0;
   Pass(1);
   EXPECT_DOUBLE_EQ(alone->cores(), 1) << "one is left to it in any case";
 }
@@ -177,6 +178,7 @@ TEST_F(LoadBoardTest, WhatAProcessDoesBesideItsCallsIsOfOthers) {
   Pass(2);
   EXPECT_NEAR(board().facts().others.value_or(0), 2, 0.1);
   EXPECT_NEAR(other->cores(), 2, 0.1);
+  EXPECT_NEAR(calls->cores(), 4, 0.1) << "to itself it is no other";
 }
 
 TEST_F(LoadBoardTest, ACallNowAndThenCountsAsAPartOfOne) {

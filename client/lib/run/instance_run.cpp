@@ -109,8 +109,8 @@ RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor
   threads_ = 1;
   const bool has_own = image_->native_steps != image_->step_count();  // operators with threads of their own
   if ((!has_parallel_ && !has_own) || at::in_parallel_region()) return RunOnThreads(inputs, outputs, failure, marks);
-  const MachineShare::Call share(MachineShare::Instance(), options.threads > 0 ? options.threads : at::get_num_threads(),
-                                 options.threads > 0);
+  const MachineShare::Call share(MachineShare::Instance(),
+                                 options.threads > 0 ? options.threads : at::get_num_threads(), options.threads > 0);
   std::optional<AtenThreads> of_operators;
   if (has_own) of_operators.emplace(share.steady_threads());
   threads_ = share.threads();

@@ -63,7 +63,7 @@ SharedPage::~SharedPage() { munmap(address_, proto::kLoadPageBytes); }
 
 /// What only those touch who look, one at a time.
 struct MachineShare::Own {
-  explicit Own(const std::string& root) : use(root) {}
+  explicit Own(const std::string& root) : use(root) { use.LeaveOutNiced(); }
 
   Mutex mutex;
   // What calls may still read or write stays mapped.

@@ -158,20 +158,34 @@ def shares(store, wanted):
     raise AssertionError(store.cli("top", "--once"))
 
 
-def test_processes_share_the_machine_and_are_forgotten_with_their_connection(store):
-    started = [store.start(SERVE)]
-    started[0].stdout.readline()
+@pytest.fixture
+def serving(store):
+    """Starts processes that call one model without end; they end with the test."""
+    started = []
+
+    def start():
+        started.append(store.start(SERVE))
+        started[-1].stdout.readline()
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_processes_share_the_machine_and_are_forgotten_with_their_connection(store, serving):
+    first = serving()
     (alone,) = shares(store, 1)
-    started.append(store.start(SERVE))
-    started[1].stdout.readline()
+    second = serving()
     both = shares(store, 2)
-    assert {client["pid"] for client in both} == {process.pid for process in started}
+    assert {client["pid"] for client in both} == {first.pid, second.pid}
     assert all(client["share"] <= max(1, alone["share"]) for client in both), (alone, both)
     assert all(client["threads"] >= client["running"] for client in both), both
-    started[0].kill()
-    started[0].wait()
+    first.kill()
+    first.wait()
     (left,) = shares(store, 1)
-    assert left["pid"] == started[1].pid
-    started[1].kill()
-    started[1].wait()
+    assert left["pid"] == second.pid
+    second.kill()
+    second.wait()
     assert shares(store, 0) == []
