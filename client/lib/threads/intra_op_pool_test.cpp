@@ -75,7 +75,7 @@ TEST(IntraOpPool, GivesEachThreadASeatOfItsOwnBelowTheLimit) {
       auto& of = *static_cast<Seats*>(given);
       if (seat >= of.limit) of.is_beyond = true;
       if (of.taken[static_cast<size_t>(seat)].exchange(true)) of.is_shared = true;
-      std::this_thread::yield();
+      std::this_thread::yield();  // On purpose: pieces meet, whatever the scheduler does.
       of.taken[static_cast<size_t>(seat)] = false;
     };
     Pool::Call call(pool);
@@ -98,10 +98,11 @@ TEST(IntraOpPool, WaitsForNobodyWhoHasNotBegun) {
     auto& of = *static_cast<Stuck*>(given);
     if (seat != 0 && !of.is_told.exchange(true)) {
       of.begun.set_value();
-      while (!of.may_end) std::this_thread::yield();
+      while (!of.may_end) std::this_thread::yield();  // On purpose: pieces meet, whatever the scheduler does.
     }
     // The caller leaves something until somebody has taken a piece.
-    while (seat == 0 && !of.is_told) std::this_thread::yield();
+    while (seat == 0 && !of.is_told)
+      std::this_thread::yield();  // On purpose: pieces meet, whatever the scheduler does.
     of.rows += end - begin;
   };
   std::thread first([&] {
@@ -162,15 +163,14 @@ TEST(IntraOpPool, WakesThreadsThatSleep) {
         of.seats.insert(seat);
         if (of.seats.size() > 1) return;
       }
-      std::this_thread::yield();
+      std::this_thread::yield();  // On purpose: pieces meet, whatever the scheduler does.
     }
   };
   for (int i = 0; i < 20; ++i) {
     seats.clear();
     Pool::Call call(pool);
     call.Run(2, 1, 2, 2, body, &seen);
-    // Longer than threads look out before they sleep.
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // On purpose: until they sleep.
   }
   EXPECT_EQ(pool.started(), 1);
 }

@@ -3,10 +3,10 @@
 
 import os
 import threading
-import time
 
 import pytest
 import torch
+from waiting import wait_until
 
 WIDE = 192
 
@@ -150,12 +150,14 @@ with torch.no_grad():
 
 def shares(store, wanted):
     """What the daemon says of who calls, once as many as `wanted` run."""
-    for _ in range(300):
-        found = [client for client in store.json("top", "--once")["load"]["clients"] if client["running"] > 0.2]
-        if len(found) == wanted:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(store.cli("top", "--once"))
+    found = []
+
+    def there():
+        found[:] = [client for client in store.json("top", "--once")["load"]["clients"] if client["running"] > 0.2]
+        return len(found) == wanted
+
+    wait_until(f"{wanted} processes run calls", there)
+    return found
 
 
 @pytest.fixture

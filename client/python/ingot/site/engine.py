@@ -122,11 +122,9 @@ class Engine:
             if installed:
                 reason, result = self.site._serve(args, kwargs)
                 if reason is None:
-                    served = self._signatures.get(number)  # None: another thread's call has let it go.
-                    if served is not None:
+                    if (served := self._signatures.get(number)) is not None:
                         served.fruitless = 0
-                    if served is not None and rebinding is not None:
-                        rebinding.was_bound(time.perf_counter() - began, served.served())
+                        rebinding is None or rebinding.was_bound(time.perf_counter() - began, served.served())
                     return result
                 name, _, detail = reason.partition(":")
                 if name == "ranks":  # The next call.
