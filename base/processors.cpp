@@ -143,6 +143,13 @@ std::vector<bool> ProcessorsOf(pid_t id) {
   return found;
 }
 
+void UseProcessorsOf(pid_t id) {
+  ProcessorMask mask;
+  if (sched_getaffinity(id, mask.bytes(), mask.bits.data()) != 0) return;
+  // Where it is refused the mask stays as it is.
+  if (sched_setaffinity(0, mask.bytes(), mask.bits.data()) != 0) return;
+}
+
 size_t ProcessorCount(const std::string& root) {
   const double quota = std::ceil(LeastQuota(root).processors);
   const auto allowed = static_cast<double>(ProcessorsAllowed());

@@ -25,6 +25,9 @@ size_t ProcessorCount(const std::string& root = "");
 /// kernel does not say.
 std::vector<bool> ProcessorsOf(pid_t id);
 
+/// The calling thread may run where thread `id` may.
+void UseProcessorsOf(pid_t id);
+
 /// What a cgroup may use of processors, and has used.
 struct ProcessorQuota {
   double processors = HUGE_VAL;  ///< infinite: there is no quota

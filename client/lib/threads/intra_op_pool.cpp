@@ -4,11 +4,14 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <chrono>
+
+#include "base/processors.h"
 
 namespace ingot::client {
 namespace {
@@ -59,6 +62,34 @@ void Await(sem_t& semaphore) {
 
 std::atomic<IntraOpPool*> pool_of_process = nullptr;
 
+/// How the calling thread rounds and what it does with denormals: a row does not depend on who computes it.
+uint64_t FloatControl() {
+#if defined(__x86_64__)
+  return __builtin_ia32_stmxcsr();
+#elif defined(__aarch64__)
+  uint64_t control;
+  asm volatile("mrs %0, fpcr" : "=r"(control));
+  return control;
+#else
+  return 0;
+#endif
+}
+
+void SetFloatControl([[maybe_unused]] uint64_t control) {
+#if defined(__x86_64__)
+  __builtin_ia32_ldmxcsr(static_cast<unsigned>(control));
+#elif defined(__aarch64__)
+  asm volatile("msr fpcr, %0" : : "r"(control));
+#endif
+}
+
+/// What is a mode and no flag of what has happened.
+#if defined(__x86_64__)
+constexpr uint64_t kFloatModes = 0xffc0;
+#else
+constexpr uint64_t kFloatModes = ~uint64_t{0};
+#endif
+
 // A ticket is the number of a launch and how many of its units are claimed.
 constexpr uint64_t kUnitsMax = 0x7fffffff;
 constexpr uint64_t kNoUnits = 0xffffffff;
@@ -79,6 +110,7 @@ struct alignas(64) IntraOpPool::Team {
   std::atomic<int> threads = 1;
   std::atomic<Body> body = nullptr;
   std::atomic<void*> state = nullptr;
+  std::atomic<uint64_t> modes = 0;  // the caller's, of floating-point
   std::atomic<bool> is_open = false;
   alignas(64) std::array<std::atomic<uint64_t>, kThreadsMax / 64> taken{};  // seats; bit 0 is seat 1
   alignas(64) std::atomic<uint64_t> done = 0;  // units, the caller's apart
@@ -89,6 +121,7 @@ struct alignas(64) IntraOpPool::Team {
     uint64_t units = 0;
     Body body = nullptr;
     void* state = nullptr;
+    uint64_t modes = 0;
     int64_t begin = 0, end = 0;
   };
   /// The next piece, larger ones first; none: all are claimed, or `seat` may not take part.
@@ -124,6 +157,7 @@ bool IntraOpPool::Team::Claim(int seat, Piece& piece) {
         std::min(piece.begin + static_cast<int64_t>(piece.units) * per_unit, rows.load(std::memory_order_acquire));
     piece.body = body.load(std::memory_order_acquire);
     piece.state = state.load(std::memory_order_acquire);
+    piece.modes = modes.load(std::memory_order_acquire);
     if (ticket.compare_exchange_weak(at, at + piece.units, std::memory_order_acq_rel, std::memory_order_acquire)) {
       return true;
     }
@@ -153,6 +187,7 @@ void IntraOpPool::Team::Offer(int64_t all_rows, int64_t least, int most_threads,
   threads.store(most_threads, std::memory_order_release);
   body.store(what, std::memory_order_release);
   state.store(with, std::memory_order_release);
+  modes.store(FloatControl() & kFloatModes, std::memory_order_release);
   done.store(0, std::memory_order_relaxed);
   ticket.store((launch + 1) << 32, std::memory_order_release);
 }
@@ -257,6 +292,7 @@ void IntraOpPool::Start(int count) {
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     const auto work = [](void* pool) -> void* {
       pthread_setname_np(pthread_self(), "ingot-intra-op");
+      UseProcessorsOf(getpid());  // Whoever started it may be bound to a few.
       static_cast<IntraOpPool*>(pool)->Work();
       return nullptr;
     };
@@ -307,6 +343,7 @@ void IntraOpPool::Serve(Team& team, int seat) {
   Spin spin(kAwaitLaunch);
   while (true) {
     if (Team::Piece piece; team.Claim(seat, piece)) {
+      if ((FloatControl() & kFloatModes) != piece.modes) SetFloatControl(piece.modes);
       piece.body(piece.state, piece.begin, piece.end, seat);
       team.done.fetch_add(piece.units);
       if (team.is_awaited.load() && team.is_awaited.exchange(false)) sem_post(&team.ended);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cfenv>
 #include <future>
 #include <mutex>
 #include <random>
@@ -173,6 +174,40 @@ TEST(IntraOpPool, WakesThreadsThatSleep) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));  // On purpose: until they sleep.
   }
   EXPECT_EQ(pool.started(), 1);
+}
+
+TEST(IntraOpPool, ThreadsRoundAsTheirCallerDoes) {
+  Pool pool;
+  struct Modes {
+    int expected;
+    std::atomic<int> others = 0;
+    std::mutex mutex;
+    std::set<int> seats;
+  } modes{FE_UPWARD};
+  // A piece waits until another thread has one.
+  const auto body = [](void* given, int64_t, int64_t, int seat) {
+    auto& of = *static_cast<Modes*>(given);
+    const volatile float one = 1, little = 1e-30f;
+    const volatile float sum = one + little;
+    if ((sum > 1) != (of.expected == FE_UPWARD)) ++of.others;
+    while (true) {
+      {
+        const std::lock_guard lock(of.mutex);
+        of.seats.insert(seat);
+        if (of.seats.size() > 1) return;
+      }
+      std::this_thread::yield();  // On purpose: until there are two.
+    }
+  };
+  for (const int mode : {FE_UPWARD, FE_TONEAREST, FE_DOWNWARD, FE_TONEAREST}) {
+    fesetround(mode);
+    modes.expected = mode;
+    modes.seats.clear();
+    Pool::Call call(pool);
+    call.Run(2, 1, 2, 2, body, &modes);
+    fesetround(FE_TONEAREST);
+    EXPECT_EQ(modes.others, 0) << mode;
+  }
 }
 
 TEST(IntraOpPool, IsAnotherOneInAChildOfFork) {

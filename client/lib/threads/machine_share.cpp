@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -84,7 +85,8 @@ struct MachineShare::Own {
   void LookAtLimits(const std::string& root, int64_t now_ns) {
     if (limits_ns != 0 && now_ns - limits_ns < kLookAtLimitsNs) return;
     limits_ns = now_ns;
-    std::vector<bool> allowed = ProcessorsOf(0);
+    // Of the process: the thread that looks may be bound to one of them.
+    std::vector<bool> allowed = ProcessorsOf(getpid());
     processors = std::max<double>(1, static_cast<double>(std::ranges::count(allowed, true)));
     use.LookAt(std::move(allowed));
     quota = LeastQuota(root);
