@@ -379,7 +379,11 @@ bool Server::State::Admit(Session& session) {
 }
 
 asio::awaitable<void> Server::State::Serve(std::shared_ptr<Session> session) {
-  co_await session->Run();
+  try {
+    co_await session->Run();
+  } catch (const std::exception& e) {
+    LogWarn("ended a session", {{"reason", e.what()}});
+  }
   sessions.erase(session);
   session_count = sessions.size();
   if (sessions.empty()) ArmIdle();

@@ -45,9 +45,9 @@ Session::Session(Socket socket, SessionShare& share, pid_t peer)
 
 Session::~Session() {
   share_.held_bytes -= receiving_bytes_;
+  if (seat_) share_.load.Leave(*seat_);
   if (closed_) return;
   share_.requests.jobs().End(job_);
-  if (seat_) share_.load.Leave(*seat_);
 }
 
 asio::awaitable<void> Session::Run() {
@@ -178,7 +178,7 @@ void Session::OnDue() {
 
 Result<size_t> Session::TakeFrames(Bytes in) {
   size_t at = 0;
-  while (!large_ && in.size() - at >= kFrameHeaderBytes && !close_when_flushed_ && !is_full()) {
+  while (!large_ && in.size() - at >= kFrameHeaderBytes && !closed_ && !close_when_flushed_ && !is_full()) {
     TRY_ASSIGN(const proto::FrameHeader header, proto::DecodeHeader(in.subspan(at)));
     if (header.length > share_.config.request_bytes_max) {
       return Error(Code::kExhausted, fmt::format("request of {} bytes, the limit is {} (request_bytes_max)",

@@ -518,14 +518,41 @@ TEST_F(SharingTest, WhoRunsCallsIsNotIdle) {
   const auto sharing = Share();
   ASSERT_EQ(sharing.files.size(), 2u);
   const SharedPage own(sharing.files[0].get(), true), machine(sharing.files[1].get(), false);
-  own.as<proto::ClientLoad>().running = 1;
+  std::atomic<bool> is_over = false;
+  std::thread calls([&] {
+    while (!is_over) {
+      ++own.as<proto::ClientLoad>().calls;
+      std::this_thread::yield();  // On purpose: calls follow each other.
+    }
+  });
   const uint32_t holder = machine.as<const proto::MachineLoad>().rows[0].holder;
   // This one begins later, and is closed, since it does nothing.
   EXPECT_NE(LastWords(Raw()).message().find("session_idle_s_max"), std::string::npos);
   EXPECT_EQ(machine.as<const proto::MachineLoad>().rows[0].holder, holder);
-  own.as<proto::ClientLoad>().running = 0;
+  is_over = true;
+  calls.join();
   EXPECT_NE(LastWords(sharing.socket).message().find("session_idle_s_max"), std::string::npos);
   EXPECT_TRUE(Eventually([&] { return machine.as<const proto::MachineLoad>().rows[0].holder == 0; }));
+}
+
+// The first reply finds nobody who reads, and ends the session; what was sent behind it takes no row.
+TEST_F(SharingTest, WhoHasGoneTakesNoRow) {
+  const auto kept = Share();
+  const SharedPage machine(kept.files[1].get(), false);
+  for (int i = 0; i < 20; ++i) {
+    const UniqueFd socket = Raw();
+    shutdown(socket.get(), SHUT_RD);
+    proto::HelloT plain, sharing;
+    sharing.shares_load = true;
+    for (const proto::HelloT& hello : {std::cref(plain), std::cref(sharing)}) {
+      (void)proto::SendFrame(socket.get(), {.type = static_cast<uint16_t>(proto::MessageType::Hello), .request = 1},
+                             proto::PackMessage<proto::Hello>(hello), proto::Deadline::Never());
+    }
+  }
+  EXPECT_TRUE(Eventually([&] {
+    const auto& rows = machine.as<const proto::MachineLoad>().rows;
+    return std::ranges::count_if(rows, [](const auto& row) { return row.holder != 0; }) == 1;
+  }));
 }
 
 TEST_F(SharingTest, WhoRunsCallsMakesRoomAllTheSame) {

@@ -24,6 +24,8 @@ namespace {
 using proto::ClientLoad;
 using proto::MachineLoad;
 
+// A process has a connection for each store that it uses, and few of them.
+constexpr long kRowsOfProcess = 8;
 constexpr int64_t kMs = 1'000'000;
 /// While calls run, and for a while after the last one.
 constexpr std::chrono::milliseconds kOften{10};
@@ -121,7 +123,7 @@ struct LoadBoard::Client {
   // From here on the sampler's.
   size_t group = 0;
   double running = 0, threads = 0, used = 0, calls_per_s = 0, demand = 0;
-  uint64_t calls = 0;
+  uint64_t calls = 0, seen_calls = 0;  ///< of the last window, and of the last look
   std::optional<int64_t> looked_ns, ran_ns;
   bool is_seen = true;  ///< its CPU time is
   int64_t cpu_ns = 0;
@@ -160,17 +162,29 @@ bool LoadBoard::MakeMachinePage() {
   return true;
 }
 
+bool LoadBoard::StartSampling() {
+  if (!sources_.is_sampled_here || thread_.joinable()) return true;
+  try {
+    thread_ = std::thread([this] { Run(); });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
+}
+
 std::optional<LoadBoard::Seat> LoadBoard::Join(pid_t pid) {
-  UniqueFd file;
-  auto page = Page::Make(proto::kClientLoadMagic, /*is_written_elsewhere=*/true, file);
   MutexLock lock(mutex_);
   const auto free = std::ranges::find(rows_, nullptr);
-  if (page == nullptr || (machine_ == nullptr && !MakeMachinePage())) {
-    LogDebug("shares no load with a client", {{"pid", pid}, {"reason", "the kernel makes no such page"}});
+  const auto held =
+      std::ranges::count_if(rows_, [pid](const auto& client) { return client != nullptr && client->pid == pid; });
+  if (free == rows_.end() || (pid != 0 && held >= kRowsOfProcess) || !StartSampling()) {
+    LogDebug("shares no load with a client", {{"pid", pid}, {"reason", "no row is left for it, or no thread"}});
     return std::nullopt;
   }
-  if (free == rows_.end()) {
-    LogDebug("shares no load with a client", {{"pid", pid}, {"reason", "all rows are taken"}});
+  UniqueFd file;
+  auto page = Page::Make(proto::kClientLoadMagic, /*is_written_elsewhere=*/true, file);
+  if (page == nullptr || (machine_ == nullptr && !MakeMachinePage())) {
+    LogDebug("shares no load with a client", {{"pid", pid}, {"reason", "the kernel makes no such page"}});
     return std::nullopt;
   }
   const auto row = static_cast<size_t>(free - rows_.begin());
@@ -187,7 +201,6 @@ std::optional<LoadBoard::Seat> LoadBoard::Join(pid_t pid) {
   fields.holder = holders_;
   ++count_;
   is_changed_ = true;
-  if (sources_.is_sampled_here && !thread_.joinable()) thread_ = std::thread([this] { Run(); });
   changed_.NotifyAll();
   return Seat{row, holders_, std::make_shared<UniqueFd>(std::move(file)), machine_file_};
 }
@@ -306,12 +319,15 @@ void LoadBoard::Look(Client& client, int64_t now_ns) {
   const uint32_t threads = is_sound ? page.threads.load(std::memory_order_relaxed) : 0;
   const uint64_t calls = is_sound ? page.calls.load(std::memory_order_relaxed) : 0;
   const uint64_t begun = calls > client.calls ? calls - client.calls : 0;
-  if (running != 0 || begun != 0) {
+  // Of one that says so for ever, its process being gone or asleep, nothing runs.
+  const bool computes = client.pid == 0 || (client.is_seen && client.used > kAlmostNone);
+  const double passed_s = client.looked_ns ? SecondsOf(now_ns - *client.looked_ns) : 0;
+  client.looked_ns = now_ns;
+  const bool has_begun = calls > std::exchange(client.seen_calls, calls);
+  if (has_begun || (running != 0 && computes)) {
     client.ran_ns = now_ns;
     ran_ns_[client.row].store(now_ns, std::memory_order_relaxed);
   }
-  const double passed_s = client.looked_ns ? SecondsOf(now_ns - *client.looked_ns) : 0;
-  client.looked_ns = now_ns;
   if (passed_s > 0) {
     client.calls = calls;
     const double weight = Weight(passed_s, kAverageS);

@@ -102,6 +102,7 @@ class LoadBoard {
     std::vector<size_t> overlapping;
   };
 
+  bool StartSampling() REQUIRES(mutex_);
   bool MakeMachinePage() REQUIRES(mutex_);
   void Run();
   void TakeClients(int64_t now_ns) REQUIRES(sampling_);

@@ -300,6 +300,8 @@ TEST_F(LoadBoardTest, LooksOftenWhileCallsRunAndReadsNoClocksOfWhoRests) {
   const auto resting = Join(11);
   EXPECT_EQ(board().Sample(), std::chrono::milliseconds(250));
   const auto runs = Join(10, 1, 1, 1);
+  EXPECT_EQ(board().Sample(), std::chrono::milliseconds(250)) << "it says so, and nobody has seen it compute";
+  ++runs->says().calls;
   EXPECT_EQ(board().Sample(), std::chrono::milliseconds(10));
   runs->says().running = runs->says().threads = 0;
   clock_.AdvanceNs(900'000'000);

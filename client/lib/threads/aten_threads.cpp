@@ -5,13 +5,22 @@
 #include <dlfcn.h>
 #include <omp.h>
 
+#include <atomic>
+
 namespace ingot::client {
 namespace {
 
 /// Of the thread; 0: as the process has it. Gives what was so before. A PyTorch without MKL has none.
 int SetMkl(int threads) {
   using Set = int (*)(int);
-  static const auto set = reinterpret_cast<Set>(dlsym(RTLD_DEFAULT, "MKL_Set_Num_Threads_Local"));
+  // No static that is made once: a fork in the middle would leave the child waiting for it.
+  static std::atomic<Set> found = nullptr;
+  static std::atomic<bool> is_looked_for = false;
+  if (!is_looked_for.load(std::memory_order_acquire)) {
+    found = reinterpret_cast<Set>(dlsym(RTLD_DEFAULT, "MKL_Set_Num_Threads_Local"));
+    is_looked_for.store(true, std::memory_order_release);
+  }
+  const Set set = found.load(std::memory_order_relaxed);
   return set == nullptr ? 0 : set(threads);
 }
 

@@ -213,13 +213,15 @@ IntraOpPool::~IntraOpPool() {
   sem_destroy(&called_);
 }
 
+// In a child of fork none of the threads is there; calls that were under way go on with the pool that they know. When
+// the library is loaded, and not with the first call, in whose middle another thread may fork.
+[[maybe_unused]] const int kPoolIsLeftToParent =
+    pthread_atfork(nullptr, nullptr, [] { pool_of_process.store(nullptr); });
+
 IntraOpPool& IntraOpPool::Instance() {
   IntraOpPool* pool = pool_of_process.load(std::memory_order_acquire);
   if (pool != nullptr) [[likely]]
     return *pool;
-  // In a child of fork none of the threads is there; calls that were under way go on with the pool that they know.
-  [[maybe_unused]] static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { pool_of_process.store(nullptr); });
   auto made = std::make_unique<IntraOpPool>();
   if (pool_of_process.compare_exchange_strong(pool, made.get(), std::memory_order_acq_rel)) pool = made.release();
   return *pool;
@@ -268,6 +270,8 @@ void IntraOpPool::Call::Run(int64_t rows, int64_t grain, int threads, int seats,
 
 /// Wakes as many threads; starts those that the calls which are under way could use, and that are not there.
 void IntraOpPool::Summon(int count) {
+  // What was offered comes before who sleeps: else both might miss each other.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   int sleeping = sleeping_.load();
   while (sleeping > 0) {
     const int some = std::min(sleeping, count);

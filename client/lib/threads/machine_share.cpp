@@ -27,7 +27,8 @@ constexpr int64_t kLookAroundNs = 100 * kMs;
 /// Processors and quotas of a running process change by hand.
 constexpr int64_t kLookAtLimitsNs = 1000 * kMs;
 /// A page that was written longer ago is that of a daemon which is gone, or stands still.
-constexpr uint64_t kStaleNs = 1000 * kMs;
+constexpr int64_t kStaleNs = 1000 * kMs;
+constexpr size_t kGivenMax = 1000;
 
 int64_t ProcessorTimeNs() {
   timespec used{};
@@ -68,16 +69,18 @@ struct MachineShare::Own {
 
   Mutex mutex;
   // What calls may still read or write stays mapped.
-  std::vector<std::shared_ptr<const SharedPage>> pages GUARDED_BY(mutex);
-  const proto::MachineLoad* machine GUARDED_BY(mutex) = nullptr;
-  size_t row GUARDED_BY(mutex) = 0;
-  uint32_t holder GUARDED_BY(mutex) = 0;
+  struct Given {
+    std::shared_ptr<const SharedPage> own, machine;
+    size_t row = 0;
+    uint32_t holder = 0;
+  };
+  std::vector<Given> given GUARDED_BY(mutex);
 
   proto::ClientLoad unshared{};  // the page of a process that no daemon counts
 
   ProcessorUse use;
   ProcessorQuota quota;
-  double processors = 1;
+  double processors = 1, left_by_quota = HUGE_VAL;
   int64_t limits_ns = 0, around_ns = 0, own_cpu_ns = 0;
   std::optional<uint64_t> group_cpu_ns;
   std::optional<double> others, others_of_group;  // processors at work for others
@@ -89,7 +92,12 @@ struct MachineShare::Own {
     std::vector<bool> allowed = ProcessorsOf(getpid());
     processors = std::max<double>(1, static_cast<double>(std::ranges::count(allowed, true)));
     use.LookAt(std::move(allowed));
+    const std::string before = quota.folder;
     quota = LeastQuota(root);
+    if (quota.folder == before && std::isfinite(left_by_quota) == std::isfinite(quota.processors)) return;
+    group_cpu_ns = std::nullopt;
+    others_of_group = std::nullopt;
+    left_by_quota = quota.processors;
   }
 };
 
@@ -100,18 +108,22 @@ MachineShare::MachineShare(std::string root, const Clock& clock)
 
 MachineShare::~MachineShare() = default;
 
+void MachineShare::LeaveToParent() {
+  is_forked = true;
+  MachineShare* const parents = share_of_process.exchange(nullptr);
+  if (parents == nullptr) return;
+  parents->is_parents_ = true;
+  parents->page_ = &parents->own_->unshared;
+}
+
+// The page is the parent's: what a child's calls say goes nowhere until it is connected by itself. When the library is
+// loaded, and not with the first call, in whose middle another thread may fork.
+[[maybe_unused]] const int kShareIsLeftToParent = pthread_atfork(nullptr, nullptr, MachineShare::LeaveToParent);
+
 MachineShare& MachineShare::Instance() {
   MachineShare* share = share_of_process.load(std::memory_order_acquire);
   if (share != nullptr) [[likely]]
     return *share;
-  // The page is the parent's: what a child's calls say goes nowhere until it is connected by itself.
-  [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, [] {
-    is_forked = true;
-    if (MachineShare* const parents = share_of_process.exchange(nullptr)) {
-      parents->is_parents_ = true;
-      parents->page_ = &parents->own_->unshared;
-    }
-  });
   auto made = std::make_unique<MachineShare>();
   if (share_of_process.compare_exchange_strong(share, made.get(), std::memory_order_acq_rel)) share = made.release();
   return *share;
@@ -132,14 +144,11 @@ Status MachineShare::Map(const UniqueFd& own, const UniqueFd& machine, int row, 
   TRY_ASSIGN(auto ours, SharedPage::Map(own, true, proto::kClientLoadMagic));
   TRY_ASSIGN(auto theirs, SharedPage::Map(machine, false, proto::kMachineLoadMagic));
   const MutexLock lock(own_->mutex);
-  auto* const page = ours->as<proto::ClientLoad>();
-  // Calls that have begun elsewhere end where they have begun.
-  page_.store(page, std::memory_order_release);
-  own_->machine = theirs->as<const proto::MachineLoad>();
-  own_->row = static_cast<size_t>(row);
-  own_->holder = holder;
-  own_->pages.push_back(std::move(ours));
-  own_->pages.push_back(std::move(theirs));
+  // Calls that have begun elsewhere end where they have begun: pages stay mapped, and a process that connects without
+  // end stays with those that it has.
+  if (own_->given.size() >= kGivenMax) return {};
+  page_.store(ours->as<proto::ClientLoad>(), std::memory_order_release);
+  own_->given.push_back({std::move(ours), std::move(theirs), static_cast<size_t>(row), holder});
   look_again_ns_ = 0;
   return {};
 }
@@ -186,32 +195,42 @@ MachineShare::Call::~Call() {
 
 void MachineShare::Look(int64_t now_ns) {
   if (looking_.exchange(true, std::memory_order_acquire)) return;
-  own_->LookAtLimits(root_, now_ns);
-  const bool is_followed = LookAtDaemon(now_ns);
-  is_followed_.store(is_followed, std::memory_order_relaxed);
-  if (!is_followed || std::isfinite(own_->quota.processors)) LookAround(now_ns);
-  look_again_ns_.store(now_ns + (is_followed ? kLookAtDaemonNs : kLookAroundNs), std::memory_order_relaxed);
+  int64_t again_ns = now_ns + kLookAroundNs;
+  try {
+    own_->LookAtLimits(root_, now_ns);
+    const std::optional<double> cores = LookAtDaemon(now_ns);
+    const bool is_due = own_->around_ns == 0 || now_ns - own_->around_ns >= kLookAroundNs;
+    if (is_due && (!cores || std::isfinite(own_->quota.processors))) LookAround(now_ns);
+    if (!cores) others_milli_.store(0, std::memory_order_relaxed);
+    const double left = cores.value_or(own_->processors - own_->others.value_or(0));
+    const double most = std::max(1.0, std::min(left, own_->left_by_quota));
+    cores_milli_.store(static_cast<uint32_t>(most * 1e3), std::memory_order_relaxed);
+    is_followed_.store(cores.has_value(), std::memory_order_relaxed);
+    if (cores) again_ns = now_ns + kLookAtDaemonNs;
+  } catch (const std::exception&) {
+    // Memory is short: what was known holds on.
+  }
+  look_again_ns_.store(again_ns, std::memory_order_relaxed);
   looking_.store(false, std::memory_order_release);
 }
 
-bool MachineShare::LookAtDaemon(int64_t now_ns) {
-  if (!own_->mutex.TryLock()) return is_followed_.load(std::memory_order_relaxed);
-  const proto::MachineLoad* const machine = own_->machine;
-  const size_t at = own_->row;
-  const uint32_t holder = own_->holder;
-  own_->mutex.Unlock();
-  if (machine == nullptr) return false;
-  const auto written = machine->written_ns.load(std::memory_order_relaxed);
-  const proto::MachineLoad::Row& row = machine->rows[at];
-  // Of a connection that the daemon has closed, the row may be another's.
-  if (static_cast<uint64_t>(now_ns) > written + kStaleNs || row.holder.load(std::memory_order_relaxed) != holder) {
-    return false;
+/// Processors for calls, as the newest connection has it whose row is still this process's; none: there is none.
+std::optional<double> MachineShare::LookAtDaemon(int64_t now_ns) {
+  const MutexLock lock(own_->mutex);
+  for (auto at = own_->given.rbegin(); at != own_->given.rend(); ++at) {
+    const auto& machine = *at->machine->as<const proto::MachineLoad>();
+    const auto written_ns = static_cast<int64_t>(machine.written_ns.load(std::memory_order_relaxed));
+    const proto::MachineLoad::Row& row = machine.rows[at->row];
+    // Of a connection that the daemon has closed, the row may be another's.
+    const bool is_fresh = now_ns - written_ns <= kStaleNs && written_ns - now_ns <= kStaleNs;
+    if (!is_fresh || row.holder.load(std::memory_order_relaxed) != at->holder) continue;
+    page_.store(at->own->as<proto::ClientLoad>(), std::memory_order_release);
+    const uint32_t running = row.running_milli.load(std::memory_order_relaxed);
+    const uint32_t own = row.own_milli.load(std::memory_order_relaxed);
+    others_milli_.store(running > own ? running - own : 0, std::memory_order_relaxed);
+    return row.cores_milli.load(std::memory_order_relaxed) / 1e3;
   }
-  const uint32_t running = row.running_milli.load(std::memory_order_relaxed);
-  const uint32_t own = row.own_milli.load(std::memory_order_relaxed);
-  cores_milli_.store(row.cores_milli.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  others_milli_.store(running > own ? running - own : 0, std::memory_order_relaxed);
-  return true;
+  return std::nullopt;
 }
 
 /// What other programs leave, and other processes of the cgroup of its quota.
@@ -223,21 +242,14 @@ void MachineShare::LookAround(int64_t now_ns) {
   const auto average = [](std::optional<double>& so_far, double now) { so_far = (so_far.value_or(now) + now) / 2; };
   if (const std::optional<double> busy = own.use.Busy()) average(own.others, std::max(0.0, *busy - ours));
   const std::optional<uint64_t> group = std::isfinite(own.quota.processors) ? own.quota.UsedNs() : std::nullopt;
-  if (group && own.group_cpu_ns && own.around_ns != 0) {
+  if (group && own.group_cpu_ns && *group >= *own.group_cpu_ns && own.around_ns != 0) {
     const auto used = static_cast<double>(*group - *own.group_cpu_ns) / std::max(passed, 1.0);
     average(own.others_of_group, std::max(0.0, used - ours));
   }
   own.group_cpu_ns = group;
   own.around_ns = now_ns;
   own.own_cpu_ns = cpu_ns;
-  double cores = own.processors - own.others.value_or(0);
-  if (is_followed_.load(std::memory_order_relaxed)) {
-    cores = cores_milli_.load(std::memory_order_relaxed) / 1e3;
-  } else {
-    others_milli_.store(0, std::memory_order_relaxed);
-  }
-  cores = std::min(cores, own.quota.processors - own.others_of_group.value_or(0));
-  cores_milli_.store(static_cast<uint32_t>(std::max(1.0, cores) * 1e3), std::memory_order_relaxed);
+  own.left_by_quota = own.quota.processors - own.others_of_group.value_or(0);
 }
 
 MachineShare::View MachineShare::view() const {

@@ -44,6 +44,8 @@ class MachineShare {
  public:
   /// Of this process; in a child of fork another one, without a daemon.
   static MachineShare& Instance();
+  /// In a child of fork.
+  static void LeaveToParent();
   /// `root` stands before the paths of /proc, for tests.
   explicit MachineShare(std::string root = "", const Clock& clock = SystemClock());
   ~MachineShare();
@@ -92,7 +94,7 @@ class MachineShare {
   Status Map(const UniqueFd& own, const UniqueFd& machine, int row, uint32_t holder);
   double PartOfOne(uint32_t running);
   void Look(int64_t now_ns);
-  bool LookAtDaemon(int64_t now_ns);
+  std::optional<double> LookAtDaemon(int64_t now_ns);
   void LookAround(int64_t now_ns);
 
   const std::string root_;
