@@ -23,6 +23,11 @@ struct ProcessorMask {
   std::vector<cpu_set_t> bits;
 };
 
+void Use(const ProcessorMask& mask) {
+  // Where it is refused the mask stays as it is.
+  if (sched_setaffinity(0, mask.bytes(), mask.bits.data()) != 0) return;
+}
+
 size_t ProcessorsAllowed() {
   size_t count = 0;
   // The kernel keeps a thread within its cpuset, so that asking for all shows which there are.
@@ -101,8 +106,7 @@ double QuotaOf(const std::string& folder, bool is_unified) {
 void UseAllProcessors() {
   ProcessorMask all;
   for (size_t i = 0; i < kProcessorsMax; ++i) CPU_SET_S(i, all.bytes(), all.bits.data());
-  // Where it is refused the mask stays as it is.
-  if (sched_setaffinity(0, all.bytes(), all.bits.data()) != 0) return;
+  Use(all);
 }
 
 ProcessorQuota LeastQuota(const std::string& root) {
@@ -134,20 +138,15 @@ std::vector<bool> ProcessorsOf(pid_t id) {
   ProcessorMask mask;
   if (sched_getaffinity(id, mask.bytes(), mask.bits.data()) != 0) return {};
   std::vector<bool> found;
-  for (size_t i = 0; i < kProcessorsMax; ++i) {
-    if (CPU_ISSET_S(i, mask.bytes(), mask.bits.data())) {
-      found.resize(i);
-      found.push_back(true);
-    }
+  for (int left = CPU_COUNT_S(mask.bytes(), mask.bits.data()); left > 0; left -= found.back() ? 1 : 0) {
+    found.push_back(CPU_ISSET_S(found.size(), mask.bytes(), mask.bits.data()));
   }
   return found;
 }
 
 void UseProcessorsOf(pid_t id) {
   ProcessorMask mask;
-  if (sched_getaffinity(id, mask.bytes(), mask.bits.data()) != 0) return;
-  // Where it is refused the mask stays as it is.
-  if (sched_setaffinity(0, mask.bytes(), mask.bits.data()) != 0) return;
+  if (sched_getaffinity(id, mask.bytes(), mask.bits.data()) == 0) Use(mask);
 }
 
 size_t ProcessorCount(const std::string& root) {

@@ -2,16 +2,18 @@
 #include "daemon/state/load_board.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <system_error>
+#include <utility>
 
 #include "base/log.h"
 #include "base/priority.h"
+#include "base/processors.h"
 #include "proto/frame.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -64,13 +66,11 @@ std::optional<int64_t> CpuNsOf(pid_t pid) {
 }
 
 std::optional<ProcessorSet> AllowedOf(pid_t pid) {
-  cpu_set_t mask;
-  if (pid <= 0 || sched_getaffinity(pid, sizeof mask, &mask) != 0) return std::nullopt;
+  // 0 would be the calling thread itself.
+  const std::vector<bool> allowed = pid > 0 ? ProcessorsOf(pid) : std::vector<bool>();
   ProcessorSet set;
-  for (size_t i = 0, left = static_cast<size_t>(CPU_COUNT(&mask)); left != 0; ++i) {
-    set[i] = CPU_ISSET(i, &mask);
-    left -= set[i];
-  }
+  if (allowed.empty() || allowed.size() > set.size()) return std::nullopt;
+  for (size_t i = 0; i < allowed.size(); ++i) set[i] = allowed[i];
   return set;
 }
 

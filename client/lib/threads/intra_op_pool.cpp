@@ -12,6 +12,7 @@
 #include <chrono>
 
 #include "base/processors.h"
+#include "client/lib/threads/of_process.h"
 
 namespace ingot::client {
 namespace {
@@ -218,14 +219,7 @@ IntraOpPool::~IntraOpPool() {
 [[maybe_unused]] const int kPoolIsLeftToParent =
     pthread_atfork(nullptr, nullptr, [] { pool_of_process.store(nullptr); });
 
-IntraOpPool& IntraOpPool::Instance() {
-  IntraOpPool* pool = pool_of_process.load(std::memory_order_acquire);
-  if (pool != nullptr) [[likely]]
-    return *pool;
-  auto made = std::make_unique<IntraOpPool>();
-  if (pool_of_process.compare_exchange_strong(pool, made.get(), std::memory_order_acq_rel)) pool = made.release();
-  return *pool;
-}
+IntraOpPool& IntraOpPool::Instance() { return OfProcess(pool_of_process); }
 
 IntraOpPool::Team* IntraOpPool::Open() {
   uint64_t free = free_.load(std::memory_order_relaxed);

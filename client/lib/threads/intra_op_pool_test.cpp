@@ -32,6 +32,26 @@ struct Rows {
   std::vector<std::atomic<int>> times;
 };
 
+/// Pieces wait here until two threads have one: a pool that nobody wakes would never end.
+class Meeting {
+ public:
+  void Join(int seat) {
+    while (true) {
+      {
+        const std::lock_guard lock(mutex_);
+        seats_.insert(seat);
+        if (seats_.size() > 1) return;
+      }
+      std::this_thread::yield();  // On purpose: until there are two.
+    }
+  }
+  void Forget() { seats_.clear(); }
+
+ private:
+  std::mutex mutex_;
+  std::set<int> seats_;
+};
+
 TEST(IntraOpPool, ComputesEachRowOnce) {
   Pool pool;
   for (int threads = 1; threads <= 9; ++threads) {
@@ -149,28 +169,12 @@ TEST(IntraOpPool, ServesManyCallersAtOnce) {
 
 TEST(IntraOpPool, WakesThreadsThatSleep) {
   Pool pool;
-  std::set<int> seats;
-  std::mutex mutex;
-  struct Seen {
-    std::set<int>& seats;
-    std::mutex& mutex;
-  } seen{seats, mutex};
-  // A piece waits until another thread has one: a pool that nobody wakes would never end.
-  const auto body = [](void* given, int64_t, int64_t, int seat) {
-    auto& of = *static_cast<Seen*>(given);
-    while (true) {
-      {
-        const std::lock_guard lock(of.mutex);
-        of.seats.insert(seat);
-        if (of.seats.size() > 1) return;
-      }
-      std::this_thread::yield();  // On purpose: pieces meet, whatever the scheduler does.
-    }
-  };
+  Meeting meeting;
+  const auto body = [](void* given, int64_t, int64_t, int seat) { static_cast<Meeting*>(given)->Join(seat); };
   for (int i = 0; i < 20; ++i) {
-    seats.clear();
+    meeting.Forget();
     Pool::Call call(pool);
-    call.Run(2, 1, 2, 2, body, &seen);
+    call.Run(2, 1, 2, 2, body, &meeting);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));  // On purpose: until they sleep.
   }
   EXPECT_EQ(pool.started(), 1);
@@ -181,28 +185,19 @@ TEST(IntraOpPool, ThreadsRoundAsTheirCallerDoes) {
   struct Modes {
     int expected;
     std::atomic<int> others = 0;
-    std::mutex mutex;
-    std::set<int> seats;
+    Meeting meeting;
   } modes{FE_UPWARD};
-  // A piece waits until another thread has one.
   const auto body = [](void* given, int64_t, int64_t, int seat) {
     auto& of = *static_cast<Modes*>(given);
     const volatile float one = 1, little = 1e-30f;
     const volatile float sum = one + little;
     if ((sum > 1) != (of.expected == FE_UPWARD)) ++of.others;
-    while (true) {
-      {
-        const std::lock_guard lock(of.mutex);
-        of.seats.insert(seat);
-        if (of.seats.size() > 1) return;
-      }
-      std::this_thread::yield();  // On purpose: until there are two.
-    }
+    of.meeting.Join(seat);
   };
   for (const int mode : {FE_UPWARD, FE_TONEAREST, FE_DOWNWARD, FE_TONEAREST}) {
     fesetround(mode);
     modes.expected = mode;
-    modes.seats.clear();
+    modes.meeting.Forget();
     Pool::Call call(pool);
     call.Run(2, 1, 2, 2, body, &modes);
     fesetround(FE_TONEAREST);

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/processors.h"
+#include "client/lib/threads/of_process.h"
 
 namespace ingot::client {
 namespace {
@@ -94,7 +95,7 @@ struct MachineShare::Own {
     use.LookAt(std::move(allowed));
     const std::string before = quota.folder;
     quota = LeastQuota(root);
-    if (quota.folder == before && std::isfinite(left_by_quota) == std::isfinite(quota.processors)) return;
+    if (quota.folder == before) return;
     group_cpu_ns = std::nullopt;
     others_of_group = std::nullopt;
     left_by_quota = quota.processors;
@@ -120,14 +121,7 @@ void MachineShare::LeaveToParent() {
 // loaded, and not with the first call, in whose middle another thread may fork.
 [[maybe_unused]] const int kShareIsLeftToParent = pthread_atfork(nullptr, nullptr, MachineShare::LeaveToParent);
 
-MachineShare& MachineShare::Instance() {
-  MachineShare* share = share_of_process.load(std::memory_order_acquire);
-  if (share != nullptr) [[likely]]
-    return *share;
-  auto made = std::make_unique<MachineShare>();
-  if (share_of_process.compare_exchange_strong(share, made.get(), std::memory_order_acq_rel)) share = made.release();
-  return *share;
-}
+MachineShare& MachineShare::Instance() { return OfProcess(share_of_process); }
 
 void MachineShare::Follow(const UniqueFd& own, const UniqueFd& machine, int row, uint32_t holder) {
   const Status mapped = Map(own, machine, row, holder);
