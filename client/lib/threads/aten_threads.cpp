@@ -27,7 +27,7 @@ int SetMkl(int threads) {
 }  // namespace
 
 // at::set_num_threads would be heard by threads that begin meanwhile.
-AtenThreads::AtenThreads(int most) {
+AtenThreads::AtenThreads(int most) : most_(most) {
   if (most >= at::get_num_threads()) return;
   before_ = at::get_num_threads();
   omp_set_num_threads(most);
@@ -35,7 +35,7 @@ AtenThreads::AtenThreads(int most) {
 }
 
 AtenThreads::~AtenThreads() {
-  if (before_ == 0) return;
+  if (before_ == 0 || omp_get_max_threads() != most_) return;
   omp_set_num_threads(before_);
   SetMkl(mkl_before_);
 }

@@ -10,7 +10,10 @@
 #include <bit>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/processors.h"
 #include "client/lib/threads/of_process.h"
 
@@ -24,6 +27,8 @@ constexpr std::chrono::microseconds kAwaitCall{30};
 // What a piece may still need that another thread has begun.
 constexpr std::chrono::microseconds kAwaitPieces{10};
 constexpr int kPausesBetweenLooks = 32;
+/// A thread that could not be made is not asked for by each launch.
+constexpr int64_t kStartAgainNs = 1'000'000'000;
 
 void Pause() {
 #if defined(__x86_64__)
@@ -277,8 +282,10 @@ void IntraOpPool::Summon(int count) {
   if (started_.load(std::memory_order_relaxed) < wanted) Start(wanted);
 }
 
-/// Until there are `count` threads.
+/// Until there are `count` threads, or the system makes no more: then calls do with what there is for a while.
 void IntraOpPool::Start(int count) {
+  const int64_t from_ns = start_from_ns_.load(std::memory_order_relaxed);
+  if (from_ns != 0 && SystemClock().steady_ns() < from_ns) return;
   if (starting_.exchange(true, std::memory_order_acquire)) return;
   sigset_t all, before;
   sigfillset(&all);
@@ -298,7 +305,10 @@ void IntraOpPool::Start(int count) {
     const int failed = pthread_create(&thread, &attributes, work, this);
     pthread_attr_destroy(&attributes);
     if (failed != 0) {
-      started_.fetch_sub(1);  // The caller does what there is by itself.
+      started_.fetch_sub(1);
+      if (start_from_ns_.exchange(SystemClock().steady_ns() + kStartAgainNs, std::memory_order_relaxed) == 0) {
+        LogWarn("no thread can be started; calls run on fewer", {{"reason", std::strerror(failed)}});
+      }
       break;
     }
   }

@@ -59,6 +59,7 @@ class IntraOpPool {
   sem_t called_;
   std::atomic<int> started_ = 0;
   std::atomic<bool> starting_ = false;
+  std::atomic<int64_t> start_from_ns_ = 0;  ///< no thread could be made: when it is tried again
   std::atomic<bool> ends_ = false;
 };
 

@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/eventually.h"
+
 namespace ingot::client {
 namespace {
 
@@ -178,6 +180,32 @@ TEST(IntraOpPool, WakesThreadsThatSleep) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));  // On purpose: until they sleep.
   }
   EXPECT_EQ(pool.started(), 1);
+}
+
+TEST(IntraOpPool, DoesWithoutThreadsThatCannotBeMade) {
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_attr_init(&huge), 0);
+  // No address space has room for its stack.
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 48), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  Pool pool;
+  for (int i = 0; i < 100; ++i) {
+    Rows rows(100);
+    Pool::Call(pool).Run(100, 1, 4, 4, Rows::Compute, &rows);
+    EXPECT_TRUE(rows.EachOnce());
+  }
+  EXPECT_EQ(pool.started(), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  pthread_attr_destroy(&usual);
+  pthread_attr_destroy(&huge);
+  // It is tried again.
+  EXPECT_TRUE(support::Eventually([&pool] {
+    Rows rows(100);
+    Pool::Call(pool).Run(100, 1, 4, 4, Rows::Compute, &rows);
+    EXPECT_TRUE(rows.EachOnce());
+    return pool.started() == 3;
+  }));
 }
 
 TEST(IntraOpPool, ThreadsRoundAsTheirCallerDoes) {

@@ -40,6 +40,14 @@ int64_t ProcessorTimeNs() {
 std::atomic<MachineShare*> share_of_process = nullptr;
 std::atomic<bool> is_forked = false;
 
+/// Of calls that run on this thread, one inside of the other: what the outermost has. Numbers and no pointer to that
+/// call: whoever switches stacks may end calls in another order than they began.
+struct OfThread {
+  uint32_t depth = 0;
+  int threads = 1, steady_threads = 1;
+};
+thread_local constinit OfThread of_thread;
+
 }  // namespace
 
 Result<std::shared_ptr<const SharedPage>> SharedPage::Map(const UniqueFd& file, bool is_written, uint64_t magic) {
@@ -111,6 +119,7 @@ MachineShare::~MachineShare() = default;
 
 void MachineShare::LeaveToParent() {
   is_forked = true;
+  of_thread.steady_threads = 1;  // Of a call in whose middle it was: as of any that begins from now on.
   MachineShare* const parents = share_of_process.exchange(nullptr);
   if (parents == nullptr) return;
   parents->is_parents_ = true;
@@ -168,7 +177,16 @@ double MachineShare::PartOfOne(uint32_t running) {
 }
 
 MachineShare::Call::Call(MachineShare& share, int most, bool is_fixed)
-    : share_(share), page_(*share.page_.load(std::memory_order_acquire)), threads_(most), steady_threads_(most) {
+    : share_(share),
+      page_(*share.page_.load(std::memory_order_acquire)),
+      is_part_(of_thread.depth++ > 0),
+      threads_(most),
+      steady_threads_(most) {
+  if (is_part_) {
+    if (!is_fixed) threads_ = std::min(most, of_thread.threads);
+    steady_threads_ = std::min(most, of_thread.steady_threads);
+    return;
+  }
   const uint32_t running = page_.running.fetch_add(1, std::memory_order_relaxed) + 1;
   page_.calls.fetch_add(1, std::memory_order_relaxed);
   if (!is_fixed && most > 1) {
@@ -178,11 +196,14 @@ MachineShare::Call::Call(MachineShare& share, int most, bool is_fixed)
   }
   // Behind fork GNU's OpenMP waits for threads that only the parent has.
   if (is_forked.load(std::memory_order_relaxed)) steady_threads_ = 1;
+  of_thread.threads = threads_;
+  of_thread.steady_threads = steady_threads_;
   page_.threads.fetch_add(static_cast<uint32_t>(threads_), std::memory_order_relaxed);
 }
 
 MachineShare::Call::~Call() {
-  if (share_.is_parents_.load(std::memory_order_relaxed)) return;
+  --of_thread.depth;
+  if (is_part_ || share_.is_parents_.load(std::memory_order_relaxed)) return;
   page_.threads.fetch_sub(static_cast<uint32_t>(threads_), std::memory_order_relaxed);
   page_.running.fetch_sub(1, std::memory_order_relaxed);
 }

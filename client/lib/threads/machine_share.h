@@ -54,7 +54,8 @@ class MachineShare {
   /// that are none are named in the log, once, and left aside.
   void Follow(const UniqueFd& own, const UniqueFd& machine, int row, uint32_t holder);
 
-  /// A call that computes, from here to its end.
+  /// A call that computes, from here to its end. One inside of another of the same thread is a part of it: it does not
+  /// count, and takes no more threads than that has.
   class Call {
    public:
     /// It can use up to `most` threads; `is_fixed`: it takes them whatever else runs.
@@ -72,6 +73,7 @@ class MachineShare {
    private:
     MachineShare& share_;
     proto::ClientLoad& page_;
+    const bool is_part_;
     int threads_, steady_threads_;
   };
 

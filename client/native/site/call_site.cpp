@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/site/call_site.h"
 
+#include <ATen/Parallel.h>
 #include <structmember.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
@@ -12,6 +13,8 @@
 #include <optional>
 #include <unordered_set>
 
+#include "client/lib/threads/aten_threads.h"
+#include "client/lib/threads/machine_share.h"
 #include "client/native/cpython/compiled.h"
 #include "client/native/cpython/drop_error.h"
 #include "client/native/cpython/without_gil.h"
@@ -86,11 +89,14 @@ PyObject* Ended(CallSite* self, const std::string& signature, const TimedCall& c
   return result;
 }
 
-/// The plain function, as if nothing had been compiled for this call.
+/// The plain function, as if nothing had been compiled for this call; but with no more threads than a served one has,
+/// so that both are tried under the same conditions and neither stands in other processes' way.
 PyObject* CallPlain(CallSite* self, const std::string& signature, const TimedCall& turn, PyObject* const* args,
                     size_t nargsf, PyObject* kwnames) {
   Counters().plain_calls.fetch_add(1, std::memory_order_relaxed);
   const InParts scope(false);
+  const MachineShare::Call share(MachineShare::Instance(), at::get_num_threads());
+  const AtenThreads threads(share.steady_threads());
   return Ended(self, signature, turn, CallTarget(self, args, nargsf, kwnames));
 }
 

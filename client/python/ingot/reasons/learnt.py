@@ -87,9 +87,10 @@ class Learnt:
         self.tell_paces(signature)
 
     def tell_paces(self, signature: SignatureState) -> None:
-        """For which of their calls the plain function is faster, beside what else is known of them."""
+        """For which of their calls the plain function is faster or clearly slower, beside what else is known of them."""
         entry = signature.entry
-        note = (entry.note or notes.Note("", "refused", False, ()))._replace(aside=tuple((sizes, *took) for sizes, took in entry.aside.items()))
+        aside = tuple((sizes, *took) for sizes, took in entry.aside.items())
+        note = (entry.note or notes.Note("", "refused", False, ()))._replace(aside=aside, ahead=tuple(sorted(entry.ahead)))
         self._tell(note.to_text, lambda: entry.key.components)
 
     # -- on the way to the daemon --------------------------------------------------------------------

@@ -43,7 +43,7 @@ class Lookups:
             engine._last_miss = miss.of_reply(reply)
         note = self._note(entry, reply["in_parts"], call)
         if note is not None:
-            entry.aside = {sizes: (served, plain) for sizes, served, plain in note.aside}
+            entry.aside, entry.ahead = {sizes: (served, plain) for sizes, served, plain in note.aside}, set(note.ahead)
             entry.note = note if note.why else None
         if entry.note is not None:
             engine._last_miss = miss.Miss(entry.note.reason, f"found out earlier: {entry.note.why}")

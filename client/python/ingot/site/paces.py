@@ -14,6 +14,8 @@ if typing.TYPE_CHECKING:
     from ingot.site.engine import Engine
 
 log = logging.getLogger("ingot")
+_AHEAD_MAX = 64
+"""Sizes of an entry that are remembered so."""
 CALLS_ASIDE = 256
 """Calls that run the plain function before it is looked again, where another trial does not say how many."""
 
@@ -33,15 +35,20 @@ class Paces:
         return self._engine.is_idle()
 
     def verdict(self, key: bytes, sizes: int, stands_aside: bool, served_ns: int, plain_ns: int) -> None:
-        """A trial has ended otherwise than the one before, of calls of a structure and about these sizes."""
+        """A trial of calls of a structure and about these sizes has ended otherwise than the one before, or clearly for what serves them."""
         engine = self._engine
         for signature in [one for one in list(engine._signatures.values()) if one.key == key]:
+            entry = signature.entry
             if stands_aside:
-                signature.entry.aside[sizes] = (served_ns, plain_ns)
+                entry.aside[sizes] = (served_ns, plain_ns)
+                entry.ahead.discard(sizes)
                 engine._refusals.say_slower(_words(signature, served_ns, plain_ns))
-            else:
-                signature.entry.aside.pop(sizes, None)
+            elif entry.aside.pop(sizes, None) is not None:
                 log.info("%s: served in %.1f us, the function itself takes %.1f us", engine.name, served_ns / 1e3, plain_ns / 1e3)
+            elif sizes in entry.ahead or len(entry.ahead) >= _AHEAD_MAX:
+                continue
+            else:
+                entry.ahead.add(sizes)
             engine._learnt.tell_paces(signature)
 
     def take_over(self, signature: SignatureState) -> None:
@@ -49,6 +56,8 @@ class Paces:
         if self._is_wanted:
             for sizes in signature.entry.aside:
                 self._engine.site._stand_aside(signature.key, sizes, CALLS_ASIDE)
+            for sizes in signature.entry.ahead:
+                self._engine.site._leave_untried(signature.key, sizes)
 
     def words(self) -> "list[str]":
         """Of structures whose calls run the plain function, why."""
