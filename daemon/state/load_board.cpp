@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <ctime>
 #include <system_error>
 #include <utility>
@@ -79,38 +82,65 @@ size_t ProcessorsOnline() {
   return count < 1 ? 1 : static_cast<size_t>(count);
 }
 
+/// nullptr: no memory, no descriptor, or a kernel that does not know the seals. `magic` is the first field of the page.
+std::shared_ptr<const UniqueFd> MakePage(uint64_t magic) {
+  Result<UniqueFd> made = proto::MakeMemory("ingot-load", proto::kLoadPageBytes);
+  if (!made || pwrite(made->get(), &magic, sizeof magic, 0) != sizeof magic) return nullptr;
+  return std::make_shared<UniqueFd>(std::move(*made));
+}
+
+/// One that somebody else could make smaller would end whoever has mapped it.
+bool Seal(const UniqueFd& page, int more) {
+  return fcntl(page.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | more) == 0;
+}
+
+/// What a client says of itself; nothing runs where its page has become none. It is read and not mapped: a page that
+/// its client has taken the memory from would need memory here, and end this process where there is none.
+struct Said {
+  uint32_t running = 0, threads = 0;
+  uint64_t calls = 0;
+};
+Said Read(const UniqueFd& page) {
+  std::array<char, sizeof(ClientLoad)> bytes;
+  if (pread(page.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return {};
+  const auto field = [&bytes]<typename T>(T& value, size_t offset) {
+    std::memcpy(&value, bytes.data() + offset, sizeof value);
+  };
+  uint64_t magic = 0;
+  Said said;
+  field(magic, offsetof(ClientLoad, magic));
+  if (magic != proto::kClientLoadMagic) return {};
+  field(said.running, offsetof(ClientLoad, running));
+  field(said.threads, offsetof(ClientLoad, threads));
+  field(said.calls, offsetof(ClientLoad, calls));
+  return said;
+}
+
 }  // namespace
 
 LoadSources::LoadSources() : clock(&SystemClock()), cpu_ns(CpuNsOf), allowed(AllowedOf), processors(ProcessorsOnline) {}
 
-/// A memory file, mapped.
+/// The machine's, mapped. Clients may not write it.
 class LoadBoard::Page {
  public:
-  /// nullptr: no memory, no descriptor, or a kernel that does not know the seals. `magic` is its first field; whoever
-  /// gets `file` may write only where `is_written_elsewhere`, and here then nobody does.
-  static std::unique_ptr<Page> Make(uint64_t magic, bool is_written_elsewhere, UniqueFd& file) {
-    Result<UniqueFd> made = proto::MakeMemory("ingot-load", proto::kLoadPageBytes);
-    if (!made || pwrite(made->get(), &magic, sizeof magic, 0) != sizeof magic) return nullptr;
-    const int protection = is_written_elsewhere ? PROT_READ : PROT_READ | PROT_WRITE;
-    void* const address = mmap(nullptr, proto::kLoadPageBytes, protection, MAP_SHARED, made->get(), 0);
+  /// nullptr as MakePage.
+  static std::unique_ptr<Page> Make() {
+    auto file = MakePage(proto::kMachineLoadMagic);
+    if (file == nullptr) return nullptr;
+    void* const address = mmap(nullptr, proto::kLoadPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
     if (address == MAP_FAILED) return nullptr;
-    std::unique_ptr<Page> page(new Page(address));
-    // One that somebody else could make smaller would end this process when it is looked at.
-    const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (is_written_elsewhere ? 0 : F_SEAL_FUTURE_WRITE);
-    if (fcntl(made->get(), F_ADD_SEALS, seals) != 0) return nullptr;
-    file = std::move(*made);
-    return page;
+    std::unique_ptr<Page> page(new Page(std::move(file), address));
+    return Seal(*page->file_, F_SEAL_FUTURE_WRITE) ? std::move(page) : nullptr;
   }
   ~Page() { munmap(address_, proto::kLoadPageBytes); }
   Page(const Page&) = delete;
   Page& operator=(const Page&) = delete;
-  template <typename Fields>
-  Fields& as() const {
-    return *static_cast<Fields*>(address_);
-  }
+  MachineLoad& fields() const { return *static_cast<MachineLoad*>(address_); }
+  const std::shared_ptr<const UniqueFd>& file() const { return file_; }
 
  private:
-  explicit Page(void* address) : address_(address) {}
+  Page(std::shared_ptr<const UniqueFd> file, void* address) : file_(std::move(file)), address_(address) {}
+  const std::shared_ptr<const UniqueFd> file_;
   void* const address_;
 };
 
@@ -118,7 +148,7 @@ struct LoadBoard::Client {
   const size_t row;
   const uint32_t holder;
   const pid_t pid;
-  const std::unique_ptr<Page> page;
+  const std::shared_ptr<const UniqueFd> page;
 
   // From here on the sampler's.
   size_t group = 0;
@@ -154,11 +184,9 @@ LoadBoard::~LoadBoard() {
 }
 
 bool LoadBoard::MakeMachinePage() {
-  UniqueFd file;
-  machine_ = Page::Make(proto::kMachineLoadMagic, /*is_written_elsewhere=*/false, file);
+  machine_ = Page::Make();
   if (machine_ == nullptr) return false;
-  machine_file_ = std::make_shared<UniqueFd>(std::move(file));
-  machine_->as<MachineLoad>().cores_milli = Milli(static_cast<double>(sources_.processors()));
+  machine_->fields().cores_milli = Milli(static_cast<double>(sources_.processors()));
   return true;
 }
 
@@ -181,18 +209,17 @@ std::optional<LoadBoard::Seat> LoadBoard::Join(pid_t pid) {
     LogDebug("shares no load with a client", {{"pid", pid}, {"reason", "no row is left for it, or no thread"}});
     return std::nullopt;
   }
-  UniqueFd file;
-  auto page = Page::Make(proto::kClientLoadMagic, /*is_written_elsewhere=*/true, file);
-  if (page == nullptr || (machine_ == nullptr && !MakeMachinePage())) {
+  const std::shared_ptr<const UniqueFd> page = MakePage(proto::kClientLoadMagic);
+  if (page == nullptr || !Seal(*page, 0) || (machine_ == nullptr && !MakeMachinePage())) {
     LogDebug("shares no load with a client", {{"pid", pid}, {"reason", "the kernel makes no such page"}});
     return std::nullopt;
   }
   const auto row = static_cast<size_t>(free - rows_.begin());
   if (++holders_ == 0) ++holders_;
-  *free = std::make_shared<Client>(row, holders_, pid, std::move(page));
+  *free = std::make_shared<Client>(row, holders_, pid, page);
   ran_ns_[row].store(0, std::memory_order_relaxed);
   // Until the first sample that sees it, which comes at once: what holds for the machine.
-  auto& machine = machine_->as<MachineLoad>();
+  auto& machine = machine_->fields();
   MachineLoad::Row& fields = machine.rows[row];
   const uint32_t cores = machine.cores_milli, others = machine.others_milli;
   fields.cores_milli = std::max<uint32_t>(1000, cores - std::min(cores, others));
@@ -202,7 +229,7 @@ std::optional<LoadBoard::Seat> LoadBoard::Join(pid_t pid) {
   ++count_;
   is_changed_ = true;
   changed_.NotifyAll();
-  return Seat{row, holders_, std::make_shared<UniqueFd>(std::move(file)), machine_file_};
+  return Seat{row, holders_, page, machine_->file()};
 }
 
 void LoadBoard::Leave(const Seat& seat) {
@@ -210,7 +237,7 @@ void LoadBoard::Leave(const Seat& seat) {
   std::shared_ptr<Client>& client = rows_[seat.row];
   if (client == nullptr || client->holder != seat.holder) return;
   client = nullptr;
-  MachineLoad::Row& fields = machine_->as<MachineLoad>().rows[seat.row];
+  MachineLoad::Row& fields = machine_->fields().rows[seat.row];
   fields.holder = 0;
   fields.cores_milli = fields.running_milli = fields.own_milli = fields.used_milli = 0;
   --count_;
@@ -313,11 +340,7 @@ void LoadBoard::Regroup() {
 
 void LoadBoard::Look(Client& client, int64_t now_ns) {
   // Read once: it may be another number the next time.
-  const auto& page = client.page->as<const ClientLoad>();
-  const bool is_sound = page.magic.load(std::memory_order_relaxed) == proto::kClientLoadMagic;
-  const uint32_t running = is_sound ? page.running.load(std::memory_order_relaxed) : 0;
-  const uint32_t threads = is_sound ? page.threads.load(std::memory_order_relaxed) : 0;
-  const uint64_t calls = is_sound ? page.calls.load(std::memory_order_relaxed) : 0;
+  const auto [running, threads, calls] = Read(*client.page);
   const uint64_t begun = calls > client.calls ? calls - client.calls : 0;
   // Of one that says so for ever, its process being gone or asleep, nothing runs.
   const bool computes = client.pid == 0 || (client.is_seen && client.used > kAlmostNone);
@@ -397,7 +420,7 @@ void LoadBoard::WriteRow(const Client& client, double others, Facts& facts) {
   // the call begins, or is its own to trade for.
   const double strangers = std::max(0.0, others - client.beside);
   const double cores = std::max(1.0, group.count * (1 - strangers / processors_));
-  MachineLoad::Row& row = machine_->as<MachineLoad>().rows[client.row];
+  MachineLoad::Row& row = machine_->fields().rows[client.row];
   row.cores_milli.store(Milli(cores), std::memory_order_relaxed);
   row.running_milli.store(Milli(group.running), std::memory_order_relaxed);
   row.own_milli.store(Milli(client.demand), std::memory_order_relaxed);
@@ -432,7 +455,7 @@ void LoadBoard::Publish(int64_t now_ns) {
   if (machine_ == nullptr) return;
   for (const auto& client : clients_) WriteRow(*client, others, *facts);
   facts_ = std::move(facts);
-  auto& machine = machine_->as<MachineLoad>();
+  auto& machine = machine_->fields();
   machine.cores_milli.store(Milli(processors_), std::memory_order_relaxed);
   machine.busy_milli.store(Milli(busy_.value_or(0)), std::memory_order_relaxed);
   machine.others_milli.store(Milli(others), std::memory_order_relaxed);

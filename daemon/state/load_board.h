@@ -124,7 +124,6 @@ class LoadBoard {
   uint32_t holders_ GUARDED_BY(mutex_) = 0;  ///< so far
   bool is_changed_ GUARDED_BY(mutex_) = false;
   bool is_ending_ GUARDED_BY(mutex_) = false;
-  std::shared_ptr<const UniqueFd> machine_file_ GUARDED_BY(mutex_);
   std::unique_ptr<Page> machine_ GUARDED_BY(mutex_);
   std::shared_ptr<const Facts> facts_ GUARDED_BY(mutex_);  ///< of the last sample
   std::thread thread_ GUARDED_BY(mutex_);

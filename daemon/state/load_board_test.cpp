@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -334,6 +335,20 @@ TEST_F(LoadBoardTest, PagesStayAsTheyAre) {
   ASSERT_NE(readable, MAP_FAILED);
   EXPECT_NE(mprotect(readable, 4096, PROT_READ | PROT_WRITE), 0);
   munmap(readable, 4096);
+}
+
+TEST_F(LoadBoardTest, APageWhoseMemoryItsClientTookAwayNeedsNoneHere) {
+  const auto honest = Join(10, 1, 3, 3), hostile = Join(11, 1, 1, 1);
+  Pass(0.3);
+  EXPECT_NEAR(honest->running(), 2, 0.1);
+  ASSERT_EQ(fallocate(hostile->seat.own->get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
+  Pass(0.3);
+  EXPECT_NEAR(honest->running(), 1, 0.1);
+  struct stat stat{};
+  ASSERT_EQ(fstat(hostile->seat.own->get(), &stat), 0);
+  EXPECT_EQ(stat.st_blocks, 0);
+  // What everybody reads, nobody takes away.
+  EXPECT_NE(fallocate(hostile->seat.machine->get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
 }
 
 TEST_F(LoadBoardTest, SaysWhoRunsWhat) {
