@@ -30,7 +30,8 @@ INSIDE = {
     "client/native/symbolic": "client/native/cpython client/native/trace",
     "client/native/observe": "client/native/cpython client/native/effects client/native/log client/native/places client/native/symbolic",
     "client/native/guards": "client/native/cpython client/native/log client/native/places",
-    "client/native/site": "client/lib/run client/native/cpython client/native/effects client/native/log client/native/observe client/native/places client/native/guards",
+    "client/native/site": "client/lib/run client/lib/threads client/native/cpython client/native/effects client/native/log client/native/observe"
+                          " client/native/places client/native/guards",
     "client/native/bind": "client/lib/artifact client/lib/connect client/lib/exported client/lib/run client/lib/threads client/native/cpython client/native/effects"
                           " client/native/log client/native/observe client/native/places client/native/site client/native/trace client/native/guards",
     "client/onnx": "client/archive client/lib/exported client/lib/run client/native/trace client/onnx/operators",
