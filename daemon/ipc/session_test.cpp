@@ -4,9 +4,12 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <set>
 
 #include "daemon/ipc/running.h"
@@ -457,11 +460,18 @@ struct Sharing {
 
 class SharingTest : public SessionTest {
  protected:
-  void Greet(Sharing& sharing) {
+  static Buffer HelloBody(bool shares_load) {
     proto::HelloT hello;
     hello.pid = 1;  // It is not believed.
-    hello.shares_load = true;
-    const Buffer frame = FrameOf(1, proto::PackMessage<proto::Hello>(hello));
+    hello.shares_load = shares_load;
+    return proto::PackMessage<proto::Hello>(hello);
+  }
+  static size_t OpenDescriptors() {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return static_cast<size_t>(std::distance(begin(all), end(all)));
+  }
+  void Greet(Sharing& sharing) {
+    const Buffer frame = FrameOf(1, HelloBody(true));
     ASSERT_EQ(send(sharing.socket.get(), frame.data(), frame.size(), MSG_NOSIGNAL), static_cast<ssize_t>(frame.size()));
     auto reply = proto::ReceiveFrame(sharing.socket.get(), proto::Deadline::AfterS(60));
     ASSERT_TRUE(reply) << reply.error().ToText();
@@ -565,6 +575,62 @@ TEST_F(SharingTest, WhoRunsCallsMakesRoomAllTheSame) {
   EXPECT_EQ(other.files.size(), 2u);
   EXPECT_NE(LastWords(sharing.socket).message().find("peer_sessions_max"), std::string::npos);
   EXPECT_EQ(machine.as<const proto::MachineLoad>().rows[0].holder, other.hello.load_holder);
+}
+
+// Sessions that end at any instant, half closed, in the middle of a frame or beside a page that means nothing.
+TEST_F(SharingTest, HoweverSessionsEndNothingOfThemStays) {
+  const auto kept = Share();
+  const SharedPage machine(kept.files[1].get(), false);
+  const auto rows = [&machine] {
+    return std::ranges::count_if(machine.as<const proto::MachineLoad>().rows,
+                                 [](const auto& row) { return row.holder != 0; });
+  };
+  ASSERT_EQ(rows(), 1);
+  const size_t open_before = OpenDescriptors();
+  std::mt19937 random(46);
+  std::deque<Sharing> open;
+  const auto put = [](const UniqueFd& socket, const Buffer& frame, size_t bytes) {
+    (void)send(socket.get(), frame.data(), std::min(bytes, frame.size()), MSG_NOSIGNAL | MSG_DONTWAIT);
+  };
+  const std::vector<std::function<void(Sharing&)>> steps{
+      [&](Sharing& one) {
+        if (one.files.size() == 2) return;
+        pollfd waits{one.socket.get(), POLLIN, 0};
+        if (poll(&waits, 1, 0) == 0) Greet(one);
+      },
+      [&](Sharing& one) { put(one.socket, FrameOf(1, HelloBody(false)), SIZE_MAX); },
+      [&](Sharing& one) { put(one.socket, FrameOf(1, HelloBody(true)), SIZE_MAX); },
+      [&](Sharing& one) { put(one.socket, FrameOf(1, HelloBody(true)), random() % 60); },
+      [&](Sharing& one) { put(one.socket, Buffer(random() % 100, static_cast<uint8_t>(random())), SIZE_MAX); },
+      [](Sharing& one) { shutdown(one.socket.get(), SHUT_RD); },
+      [](Sharing& one) { shutdown(one.socket.get(), SHUT_WR); },
+      [&](Sharing& one) {
+        if (one.files.size() != 2) return;
+        const SharedPage own(one.files[0].get(), true);
+        own.as<proto::ClientLoad>().running = static_cast<uint32_t>(random());
+        own.as<proto::ClientLoad>().calls = random();
+      },
+      [](Sharing& one) {
+        if (one.files.size() != 2) return;
+        (void)fallocate(one.files[0].get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, proto::kLoadPageBytes);
+      },
+  };
+  // The first step is Greet more often than any other: else few have pages.
+  for (int i = 0; i < 300; ++i) {
+    Sharing one{.socket = Raw()};
+    if (random() % 2 == 0) steps[0](one);
+    for (uint32_t left = random() % 5; left != 0; --left) steps[1 + random() % (steps.size() - 1)](one);
+    open.push_back(std::move(one));
+    while (open.size() > random() % 8) open.erase(open.begin() + static_cast<ptrdiff_t>(random() % open.size()));
+  }
+  open.clear();
+  EXPECT_TRUE(Eventually([&] { return rows() == 1; }));
+  EXPECT_EQ(machine.as<const proto::MachineLoad>().rows[0].holder, kept.hello.load_holder);
+  EXPECT_TRUE(Eventually([&] { return clients() == 1; }));
+  EXPECT_TRUE(Eventually([&] { return OpenDescriptors() <= open_before; }))
+      << OpenDescriptors() << " of " << open_before;
+  const auto next = Share();
+  EXPECT_EQ(next.files.size(), 2u) << "it is served as the first was";
 }
 
 /// Places in the kernel's table of this process's open files.

@@ -191,3 +191,70 @@ def test_processes_share_the_machine_and_are_forgotten_with_their_connection(sto
     second.kill()
     second.wait()
     assert shares(store, 0) == []
+
+
+# Its children connect, look up, open, call and share the machine, each by itself; they are killed at any instant of that.
+KILLED = '''
+import json, os, random, signal, sys, time
+import torch, ingot
+torch.set_num_threads(1)  # A pool of OpenMP's would be missing in each child.
+model = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 256)).eval()
+for p in model.parameters():
+    p.requires_grad_(False).copy_(torch.arange(p.numel()).remainder(13).reshape(p.shape) / 13 - 0.5)
+x = torch.arange(64 * 256).remainder(7).reshape(64, 256) / 7
+
+def serve(out):
+    torch.set_num_threads(2)
+    step = ingot.compile(model, wait=True, on_unsupported="error")
+    os.set_blocking(out, False)
+    while True:
+        answer = step(x).numpy().tobytes()[:64]
+        try:
+            os.write(out, answer)
+        except BlockingIOError:  # Nobody has read yet.
+            pass
+
+def child():
+    reads, writes = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            serve(writes)
+        finally:
+            os._exit(1)
+    os.close(writes)
+    return pid, reads
+
+def end(pid, reads):
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    told = b""
+    while part := os.read(reads, 1 << 16):
+        told += part
+    os.close(reads)
+    return {told[i:i + 64] for i in range(len(told) % 64, len(told), 64)}
+
+began = time.monotonic()
+keeper = child()
+# The function's own answer, and then that of native code.
+right = {os.read(keeper[1], 64) for _ in range(20)}
+whole_s = time.monotonic() - began
+wrong, served, rng = 0, 0, random.Random(46)
+for _ in range(60):
+    one = child()
+    time.sleep(rng.random() * min(whole_s, 0.5))  # On purpose: the instant
+    answers = end(*one)
+    served += bool(answers)
+    wrong += not answers <= right
+alive = os.waitpid(keeper[0], os.WNOHANG)[0] == 0
+last = child()
+wrong += not {os.read(last[1], 64)} | end(*last) <= right
+wrong += not end(*keeper) <= right
+print(json.dumps([wrong, served, alive]))
+'''
+
+
+def test_clients_that_are_killed_at_any_instant_leave_nothing(store):
+    wrong, served, alive = store.finish(store.start(KILLED))
+    assert wrong == 0 and alive and served > 0
+    assert shares(store, 0) == []
