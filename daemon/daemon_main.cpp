@@ -2,7 +2,6 @@
 #include "daemon/daemon_main.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -193,11 +192,6 @@ Status StartLogging(Config& config, const std::string& home, bool detached) {
   return StartLog(options);
 }
 
-bool IsSocket(const std::string& path) {
-  struct stat facts{};
-  return lstat(path.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode);
-}
-
 /// One process at a time, on one processor, that ends after its job: it is needed now and then.
 Config ConfigOfBackground(const Config& config) {
   Config out = config;
@@ -231,8 +225,8 @@ void FitConfig(Config& config) {
 /// Ends the daemon where clients go elsewhere or it could keep things by now; else prunes old builds, once.
 void WatchPlace(const Config& config, const proto::Endpoint& endpoint, const Place& place, Server& server,
                 bool& is_pruned) {
-  if (!place.IsInPlace() || !IsSocket(endpoint.socket)) {
-    LogError("ends, since somebody removed its store or its socket",
+  if (!place.IsInPlace() || !server.IsInPlace()) {
+    LogError("ends, since somebody removed its store, or removed or replaced its socket",
              {{"store", endpoint.home}, {"socket", endpoint.socket}});
     server.Drain();
   } else if (!place.store_lock && IsStoreFree(endpoint, config.store_network != 0)) {
@@ -322,6 +316,7 @@ int DaemonMain(int count, char** values, const Graphs& graphs, const std::string
   Start& start = std::get<Start>(*parsed);
   CloseInherited(start.ready_fd);
   umask(0077);
+  LeaveNoCore();
   if (start.check) {
     const nlohmann::ordered_json checks = CheckTiers(start.config, kCheckTimeoutS);
     fmt::print("{}\n", checks.dump());

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstring>
@@ -65,6 +66,16 @@ void CloseInherited(int& ready_fd) {
     ++next;
   }
   if (close_range(static_cast<unsigned>(next), ~0U, 0) != 0) CloseListed(next);
+}
+
+void LeaveNoCore() {
+  // With 0 a program to which the system pipes cores would still get one (core(5)); 1 is refused there, and too small
+  // for a file.
+  rlimit limit{};
+  if (getrlimit(RLIMIT_CORE, &limit) != 0) return;
+  limit.rlim_cur = std::min<rlim_t>(1, limit.rlim_max);
+  limit.rlim_max = limit.rlim_cur;
+  setrlimit(RLIMIT_CORE, &limit);
 }
 
 void Detach() {

@@ -12,5 +12,7 @@ void CloseInherited(int& ready_fd);
 /// streams, umask, signals ignored or blocked, the processors he is bound to, his niceness and soft limits. The
 /// starter's child ends at once, so that nobody has to wait for it. What a control group or a hard limit says stays.
 void Detach();
+/// Of this process and those it starts: what is in their memory, keys and passwords among it, is written nowhere.
+void LeaveNoCore();
 
 }  // namespace ingot::daemon

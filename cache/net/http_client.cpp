@@ -319,7 +319,7 @@ class HttpClient::Loop {
       const HttpSignature& by = *t.request.signature;
       curl_->easy_setopt(easy, CURLOPT_AWS_SIGV4, fmt::format("aws:amz:{}:{}", by.region, by.service).c_str());
       curl_->easy_setopt(easy, CURLOPT_USERNAME, by.name.c_str());
-      curl_->easy_setopt(easy, CURLOPT_PASSWORD, by.secret.c_str());
+      curl_->easy_setopt(easy, CURLOPT_PASSWORD, by.secret.Reveal().c_str());
     }
     running_.emplace(easy, transfer);
     if (const CURLMcode added = curl_->multi_add_handle(multi_, easy); added != CURLM_OK) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/secret.h"
 #include "base/until.h"
 #include "cache/async/task.h"
 
@@ -45,7 +46,7 @@ struct HttpSignature {
   std::string region;
   std::string service;
   std::string name;
-  std::string secret;
+  Secret secret;
 };
 
 struct HttpRequest {

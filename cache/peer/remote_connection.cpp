@@ -123,7 +123,8 @@ Task<void> RemoteConnection::Greet() {
   hello.identity_high = share_.options.identity.high;
   if (!share_.options.token_file.empty()) {
     // Each time: a token may be replaced while we run.
-    CO_TRY_ASSIGN(hello.token, ReadTokenFile(share_.options.token_file));
+    CO_TRY_ASSIGN(const Secret token, ReadTokenFile(share_.options.token_file));
+    hello.token = token.Reveal();
   }
   const Buffer message = proto::PackMessage<proto::RemoteHello>(hello);
   proto::FrameHeader header;

@@ -119,9 +119,9 @@ Result<NewToken> MakeToken(std::string name, uint8_t scopes, std::string audienc
   std::array<uint8_t, 32> random;
   randombytes_buf(random.data(), random.size());
   NewToken token;
-  token.secret = std::string(kSecretWord) + HexOf(random);
+  token.secret = Secret(std::string(kSecretWord) + HexOf(random));
   sodium_memzero(random.data(), random.size());
-  token.grant.hash = Sha256Of(AsBytes(token.secret));
+  token.grant.hash = Sha256Of(AsBytes(token.secret.Reveal()));
   token.grant.scopes = scopes;
   token.grant.audience = std::move(audience);
   token.grant.expires_s = expires_s;
@@ -182,23 +182,23 @@ Status EditTokens(const std::string& path, const std::function<Status(std::vecto
   }
 }
 
-Result<std::string> ReadTokenFile(const std::string& path) {
-  TRY_ASSIGN(std::string text, ReadPrivateFile(path, "token", 4096));
-  text.resize(std::min(text.find_first_of("\r\n"), text.size()));
+Result<Secret> ReadTokenFile(const std::string& path) {
+  TRY_ASSIGN(Secret secret, ReadSecretFile(path, "token"));
+  const std::string& text = secret.Reveal();
   Sha256 shape;
   if (!text.starts_with(kSecretWord) || !ReadHex(std::string_view(text).substr(kSecretWord.size()), shape.bytes)) {
     return Error(Code::kCorrupt, fmt::format("{} holds no token of `ingot token new`", path));
   }
-  return text;
+  return secret;
 }
 
-Status WriteTokenFile(const std::string& path, const std::string& secret) {
+Status WriteTokenFile(const std::string& path, const Secret& secret) {
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd && errno == EEXIST) {
     return Error(Code::kInvalid, fmt::format("{} exists: a token is not written over another", path));
   }
   if (!fd) return ErrorFromErrno(errno, "create " + path);
-  const std::string line = secret + "\n";
+  const std::string line = secret.Reveal() + "\n";
   for (size_t at = 0; at < line.size();) {
     const ssize_t n = ::write(fd.get(), line.data() + at, line.size() - at);
     if (n < 0 && errno == EINTR) continue;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "base/secret.h"
 #include "cache/trust/sha256.h"
 
 namespace ingot::cache {
@@ -40,7 +41,7 @@ struct TokenGrant {
 
 /// 256 random bits as text, and what a server keeps of them.
 struct NewToken {
-  std::string secret;
+  Secret secret;
   TokenGrant grant;
 };
 /// kInvalid: a name or audience that a token cannot have. `expires_s` 0: never.
@@ -55,9 +56,9 @@ Result<std::vector<TokenGrant>> ReadTokens(const std::string& path);
 Status EditTokens(const std::string& path, const std::function<Status(std::vector<TokenGrant>&)>& edit);
 
 /// The token that a client shows: the first line of a file of mode 0600.
-Result<std::string> ReadTokenFile(const std::string& path);
+Result<Secret> ReadTokenFile(const std::string& path);
 /// Writes a file of mode 0600 that holds it; never over another. kInvalid: there is one.
-Status WriteTokenFile(const std::string& path, const std::string& secret);
+Status WriteTokenFile(const std::string& path, const Secret& secret);
 
 /// Who may do what at one server, by a file that may change at any time. Thread-safe.
 class TokenTable {

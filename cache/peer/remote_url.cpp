@@ -7,6 +7,8 @@
 #include <boost/asio/ip/address.hpp>
 #include <charconv>
 
+#include "cache/net/loopback.h"
+
 namespace ingot::cache {
 namespace {
 
@@ -58,13 +60,6 @@ Result<HostPort> HostPort::Parse(std::string_view text) {
 std::string HostPort::ToText() const {
   const bool is_v6 = host.find(':') != host.npos;
   return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", host, is_v6 ? "]" : "", port);
-}
-
-bool IsLoopback(std::string_view host) {
-  if (host == "localhost") return true;
-  boost::system::error_code error;
-  const auto address = boost::asio::ip::make_address(std::string(host), error);
-  return !error && address.is_loopback();
 }
 
 Result<RemoteUrl> RemoteUrl::Parse(std::string_view text) {

@@ -32,7 +32,4 @@ struct HostPort {
   std::string ToText() const;
 };
 
-/// True of an address of the loopback, and of "localhost".
-bool IsLoopback(std::string_view host);
-
 }  // namespace ingot::cache

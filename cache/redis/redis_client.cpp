@@ -149,14 +149,7 @@ struct RedisShare {
       : strand(asio::make_strand(io)), options(std::move(options)) {}
 
   /// Server texts may repeat what they were sent.
-  std::string Mask(std::string text) const {
-    const std::string& secret = options.url.password;
-    for (size_t at = 0; !secret.empty() && (at = text.find(secret, at)) != std::string::npos;) {
-      text.replace(at, secret.size(), "***");
-      at += 3;
-    }
-    return text;
-  }
+  std::string Mask(std::string text) const { return options.password.Masked(std::move(text)); }
   void Failed(const std::string& why) {
     backoff = backoff.count() == 0 ? options.backoff_min : std::min(backoff * 2, options.backoff_max);
     next_try = Steady::now() + Jittered(backoff);
@@ -283,8 +276,8 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
     CO_TRY(co_await transport_->Connect());
     const RedisUrl& url = share_.options.url;
     std::vector<std::string_view> hello = {"HELLO", "2"};
-    if (!url.password.empty()) {
-      hello.insert(hello.end(), {"AUTH", url.user.empty() ? std::string_view("default") : url.user, url.password});
+    if (const Secret& password = share_.options.password; !password.empty()) {
+      hello.insert(hello.end(), {"AUTH", url.user.empty() ? std::string_view("default") : url.user, password.Reveal()});
     }
     hello.insert(hello.end(), {"SETNAME", share_.options.name});
     std::string text = FormatRedisCommand(hello);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/secret.h"
 #include "base/until.h"
 #include "cache/async/task.h"
 #include "cache/async/waiter.h"
@@ -21,6 +22,8 @@ namespace ingot::cache {
 /// Limits of the connections to one server.
 struct RedisClientOptions {
   RedisUrl url;
+  /// Of `url.user`, or of the server's "default" where that is empty; none: nobody logs in.
+  Secret password;
   /// What the server shows of us in CLIENT LIST.
   std::string name = "ingot";
   /// Connections for commands; one more for wake-ups, where somebody waits for one.

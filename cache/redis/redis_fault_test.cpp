@@ -488,12 +488,15 @@ TEST_F(RedisFaultTest, FullServerIsExhaustedOrForgets) {
 
 TEST_F(RedisFaultTest, LogsInAndTellsNobodyThePassword) {
   RedisServer server({"--requirepass", "hushhush"});
-  Client client("unix://:hushhush@" + server.socket() + "?db=3");
+  const auto with = [](const std::string& password) {
+    return [password](RedisIndexOptions& o) { o.client.password = Secret(password); };
+  };
+  Client client("unix://" + server.socket() + "?db=3", with("hushhush"));
   const auto version = Set(client, KeyOf("a"), 0, "one");
   ASSERT_TRUE(version) << version.error().ToText();
   EXPECT_THAT(client->Describe(), AllOf(HasSubstr(server.socket()), HasSubstr("connected"), Not(HasSubstr("hush"))));
-  for (const std::string login : {":hushwrong@", "nobody:hushhush@", ""}) {
-    Client refused("unix://" + login + server.socket());
+  for (const auto& [user, password] : {std::pair("", "hushwrong"), {"nobody@", "hushhush"}, {"", ""}}) {
+    Client refused("unix://" + std::string(user) + server.socket(), with(password));
     const auto record = Get(refused, KeyOf("a"));
     ASSERT_FALSE(record);
     EXPECT_EQ(record.error().code(), Code::kUnavailable);
@@ -503,7 +506,7 @@ TEST_F(RedisFaultTest, LogsInAndTellsNobodyThePassword) {
   // Some servers repeat what they were told.
   FakeService parrot(
       [](size_t, const std::string&) { return "-ERR unknown command, with args 'AUTH' 'hushhush'\r\n"; });
-  Client told("unix://:hushhush@" + parrot.socket());
+  Client told("unix://" + parrot.socket(), with("hushhush"));
   const auto record = Get(told, KeyOf("a"));
   ASSERT_FALSE(record);
   EXPECT_THAT(record.error().message(), AllOf(HasSubstr("unknown command"), Not(HasSubstr("hush"))));
@@ -599,23 +602,24 @@ TEST_F(RedisFaultTest, TlsHoldsTheServerAgainstAuthorityAndName) {
                       "127.0.0.1", "--requirepass", "hush"});
   const std::string where = ":" + std::to_string(port);
   const std::string mine = "&cert=" + (files / "client.pem") + "&key=" + (files / "client.key");
-  Client client("rediss://:hush@localhost" + where + "/1?ca=" + (files / "ca.pem") + mine);
+  const auto log_in = [](RedisIndexOptions& o) { o.client.password = Secret("hush"); };
+  Client client("rediss://localhost" + where + "/1?ca=" + (files / "ca.pem") + mine, log_in);
   const auto version = Set(client, KeyOf("a"), 0, std::string(100000, 'v'));
   ASSERT_TRUE(version) << version.error().ToText();
   EXPECT_EQ(Get(client, KeyOf("a"))->value.size(), 100000u);
   const auto fails = [&](const std::string& url, const std::string& why) {
-    Client refused(url);
+    Client refused(url, log_in);
     const auto record = Get(refused, KeyOf("a"));
     ASSERT_FALSE(record) << url;
     EXPECT_THAT(record.error().message(), HasSubstr(why)) << url;
   };
   // Its authority is none of the system's.
-  fails("rediss://:hush@localhost" + where, "certificate does not hold");
+  fails("rediss://localhost" + where, "certificate does not hold");
   // Its name is not in the certificate.
-  fails("rediss://:hush@127.0.0.1" + where + "?ca=" + (files / "ca.pem") + mine, "certificate does not hold");
+  fails("rediss://127.0.0.1" + where + "?ca=" + (files / "ca.pem") + mine, "certificate does not hold");
   // It asks who we are.
-  fails("rediss://:hush@localhost" + where + "?ca=" + (files / "ca.pem"), "");
-  fails("rediss://:hush@localhost" + where + "?ca=" + (files / "none.pem"), "authorities");
+  fails("rediss://localhost" + where + "?ca=" + (files / "ca.pem"), "");
+  fails("rediss://localhost" + where + "?ca=" + (files / "none.pem"), "authorities");
 }
 
 TEST_F(RedisFaultTest, TcpServerIsReachedByNameAndAddress) {
@@ -633,10 +637,12 @@ TEST(RedisIndexTest, RefusesOptionsThatCannotBe) {
   IoThread thread;
   RedisIndexOptions options;
   EXPECT_FALSE(RedisIndex::Open(thread.io(), options));
-  options.url = "redis://u:pw@a:6379/0";
+  options.url = "rediss://u@a:6379/0";
+  EXPECT_FALSE(RedisIndex::Open(thread.io(), options)) << "a user without a password";
+  options.client.password = Secret("pw");
   const auto opened = RedisIndex::Open(thread.io(), options);
   ASSERT_TRUE(opened);
-  EXPECT_EQ((*opened)->name(), "redis://a:6379/0");
+  EXPECT_EQ((*opened)->name(), "rediss://a:6379/0");
   options.ttl[0] = milliseconds(-1);
   EXPECT_FALSE(RedisIndex::Open(thread.io(), options));
 }

@@ -251,6 +251,11 @@ Result<std::unique_ptr<RedisIndex>> RedisIndex::Open(boost::asio::io_context& io
   }
   RedisClientOptions client = options.client;
   TRY_ASSIGN(client.url, RedisUrl::Parse(options.url));
+  if (!client.url.user.empty() && client.password.empty()) {
+    return Error(Code::kInvalid, fmt::format("the URL of {} names a user, and there is no password for it "
+                                             "(cluster_index_password_file)",
+                                             client.url.ToText()));
+  }
   auto state = std::make_shared<State>(io, std::move(options), std::move(client));
   return std::unique_ptr<RedisIndex>(new RedisIndex(std::move(state)));
 }

@@ -34,7 +34,8 @@ struct RedisIndexOptions {
 /// kUnavailable may have been done, or be done later.
 class RedisIndex final : public Index {
  public:
-  /// kInvalid: a URL that cannot be read, a time to live below zero. Does not connect.
+  /// kInvalid: a URL that cannot be read or names a user without a password, a time to live below zero. Does not
+  /// connect.
   /// `io` is run by somebody until all calls have come back.
   static Result<std::unique_ptr<RedisIndex>> Open(boost::asio::io_context& io, RedisIndexOptions options);
   ~RedisIndex() override;
@@ -53,7 +54,7 @@ class RedisIndex final : public Index {
   Task<Lease> Watch(Digest key, uint64_t fence, std::string progress, Until until) override;
   std::string Describe() const override;
 
-  /// The URL without user and password: the name by which keys are dealt out among several.
+  /// The URL without user: the name by which keys are dealt out among several.
   const std::string& name() const;
 
  private:

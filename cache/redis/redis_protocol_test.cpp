@@ -107,15 +107,17 @@ TEST(RedisProtocolTest, CommandsCarryAllBytes) {
 }
 
 TEST(RedisUrlTest, ReadsWhatPeopleWrite) {
-  auto url = RedisUrl::Parse("redis://me:p%40ss@cache.example:7000/3");
+  auto url = RedisUrl::Parse("rediss://m%40e@cache.example:7000/3");
   ASSERT_TRUE(url) << url.error().ToText();
-  EXPECT_EQ(url->user, "me");
-  EXPECT_EQ(url->password, "p@ss");
+  EXPECT_EQ(url->user, "m@e");
   EXPECT_EQ(url->place.host, "cache.example");
   EXPECT_EQ(url->place.port, 7000);
   EXPECT_EQ(url->db, 3u);
-  EXPECT_EQ(url->ToText(), "redis://cache.example:7000/3");
-  url = RedisUrl::Parse("rediss://:pw@[::1]?ca=/etc/ca.pem&cert=/c&key=/k");
+  EXPECT_EQ(url->ToText(), "rediss://cache.example:7000/3");
+  for (const std::string here : {"localhost", "127.0.0.1", "127.9.9.9", "[::1]"}) {
+    EXPECT_TRUE(RedisUrl::Parse("redis://" + here)) << here;
+  }
+  url = RedisUrl::Parse("rediss://[::1]?ca=/etc/ca.pem&cert=/c&key=/k");
   ASSERT_TRUE(url) << url.error().ToText();
   EXPECT_EQ(url->place.kind, Place::Kind::kTls);
   EXPECT_EQ(url->place.host, "::1");
@@ -127,17 +129,20 @@ TEST(RedisUrlTest, ReadsWhatPeopleWrite) {
   ASSERT_TRUE(url) << url.error().ToText();
   EXPECT_EQ(url->place.path, "/run/redis.sock");
   EXPECT_EQ(url->db, 2u);
-  url = RedisUrl::Parse("unix://u:pw@/run/redis.sock");
+  url = RedisUrl::Parse("unix://u@/run/redis.sock");
   ASSERT_TRUE(url) << url.error().ToText();
-  EXPECT_EQ(url->password, "pw");
+  EXPECT_EQ(url->user, "u");
   EXPECT_EQ(url->ToText(), "unix:///run/redis.sock");
 }
 
 TEST(RedisUrlTest, RefusesTheRestWithoutRepeatingIt) {
   for (const char* text :
-       {"", "hush", "http://u:hush@host/", "redis://u:hush@/0", "redis://u:hush@host/x", "redis://u:hush@host:99999",
-        "redis://u:hush@host?ca=/hush", "rediss://u:hush@host?cert=/c", "unix://", "unix://host/hush", "unix:///",
-        "redis://hush@host", "redis://u:hush@host/1#x", "redis://u:hush@host:0/", "rediss://h?verify=hush"}) {
+       {"", "hush", "http://u@hush/", "rediss://hush@/0", "rediss://hush@host/x", "rediss://hush@host:99999",
+        "redis://hush@localhost?ca=/hush", "rediss://hush@host?cert=/c", "unix://", "unix://host/hush", "unix:///",
+        "rediss://hush@host/1#x", "rediss://hush@host:0/", "rediss://h?verify=hush",
+        // Passwords, and what would go to another machine in the clear.
+        "rediss://u:hush@host/", "rediss://:hush@host/", "redis://:hush@localhost/", "unix://u:hush@/run/redis.sock",
+        "rediss://hush:@host/", "redis://hush.example/", "redis://127.hush.example/", "redis://10.1.2.3/"}) {
     const auto url = RedisUrl::Parse(text);
     ASSERT_FALSE(url) << text;
     EXPECT_EQ(url.error().code(), Code::kInvalid);

@@ -9,13 +9,15 @@
 #include <boost/url/src.hpp>  // Debian's package of headers has no library
 #include <charconv>
 
+#include "cache/net/loopback.h"
+
 namespace ingot::cache {
 namespace {
 
 namespace urls = boost::urls;
 
 Error Wrong(std::string_view what) {
-  return Error(Code::kInvalid, fmt::format("a Redis URL {}; it reads redis://[USER:PASSWORD@]HOST:PORT/DB, "
+  return Error(Code::kInvalid, fmt::format("a Redis URL {}; it reads redis://[USER@]HOST:PORT/DB, "
                                            "rediss://... with ?ca=FILE, or unix:///PATH",
                                            what));
 }
@@ -35,8 +37,11 @@ Result<RedisUrl> RedisUrl::Parse(std::string_view text) {
   const urls::url_view url = *parsed;
   RedisUrl out;
   out.user = url.user();
-  out.password = url.password();
-  if (out.password.empty() && !out.user.empty()) return Wrong("has a user without a password");
+  if (url.has_password()) {
+    return Wrong(
+        "has a password, which would stand wherever the URL does: put it into a file of mode 0600 that "
+        "cluster_index_password_file names");
+  }
   if (url.has_fragment()) return Wrong("has a part after '#'");
   std::string path = url.path();
   if (url.scheme() == "redis" || url.scheme() == "rediss") {
@@ -44,6 +49,9 @@ Result<RedisUrl> RedisUrl::Parse(std::string_view text) {
     out.place.host = url.host_address();
     if (out.place.host.empty()) return Wrong("has no host");
     if (out.place.host != std::string_view(url.encoded_host_address())) return Wrong("has escapes in its host");
+    if (out.place.kind == Place::Kind::kTcp && !IsLoopback(out.place.host)) {
+      return Wrong("of another machine is not encrypted: use rediss://");
+    }
     out.place.port = 6379;
     if (const std::string_view port = url.port(); !port.empty()) {
       const auto [end, code] = std::from_chars(port.data(), port.data() + port.size(), out.place.port);

@@ -11,20 +11,18 @@
 namespace ingot::cache {
 
 /// One Redis server as people write it:
-///   redis://[[USER]:PASSWORD@]HOST[:PORT][/DB]      TCP; port 6379, database 0 without
-///   rediss://...?ca=FILE&cert=FILE&key=FILE         the same through TLS; each FILE may be left out, cert and key go
-///                                                   together
-///   unix://[[USER]:PASSWORD@]/PATH[?db=DB]          Unix socket
-/// User, password and path may hold %XX.
+///   redis://[USER@]HOST[:PORT][/DB]           TCP, on this machine alone; port 6379, database 0 without
+///   rediss://...?ca=FILE&cert=FILE&key=FILE   through TLS; each FILE may be left out, cert and key go together
+///   unix://[USER@]/PATH[?db=DB]               Unix socket
+/// User and path may hold %XX. A URL is shown to people, so that it holds no password.
 struct RedisUrl {
   Place place;
   std::string user;
-  std::string password;
   uint32_t db = 0;
 
-  /// kInvalid with what is wrong; the message holds nothing of the text, which may hold a password.
+  /// kInvalid with what is wrong; the message holds nothing of the text, in which somebody may have put a password.
   static Result<RedisUrl> Parse(std::string_view text);
-  /// Without user and password: for people, and the name by which keys choose between servers.
+  /// Without user: for people, and the name by which keys choose between servers.
   std::string ToText() const;
 };
 

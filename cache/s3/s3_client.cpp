@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "cache/async/waiter.h"
+#include "cache/net/loopback.h"
 #include "cache/s3/payload_hash.h"
 #include "cache/s3/s3_xml.h"
 #include "cache/trust/sha256.h"
@@ -25,7 +26,11 @@ bool IsUnreserved(char c) {
          c == '.' || c == '~';
 }
 
-bool IsLoopback(std::string_view host) { return host == "localhost" || host == "[::1]" || host.starts_with("127."); }
+/// Without the port, and without the brackets of an IPv6 address.
+std::string_view HostOf(std::string_view authority) {
+  if (authority.starts_with('[')) return authority.substr(1, authority.find(']') - 1);
+  return authority.substr(0, authority.find(':'));
+}
 
 std::string_view ActionOf(std::string_view method) {
   if (method == "PUT" || method == "POST") return "s3:PutObject";
@@ -96,7 +101,7 @@ Result<std::unique_ptr<S3Client>> S3Client::Open(S3Options options, const Enviro
                  "the endpoint of an S3 store is https://HOST or https://HOST:PORT, without path, "
                  "query, name or password");
   }
-  if (is_plain && !options.is_plain_allowed && !IsLoopback(host)) {
+  if (is_plain && !options.is_plain_allowed && !IsLoopback(HostOf(host))) {
     return Error(Code::kInvalid,
                  fmt::format("the endpoint {} is not encrypted, and {} is another machine; use https://, "
                              "or allow it by name",
@@ -140,7 +145,7 @@ HttpRequest S3Client::Signed(const S3Request& asked) const {
                               asked.body_sha256.empty() ? Sha256Of(asked.body).ToHex() : asked.body_sha256);
   MutexLock lock(mutex_);
   request.signature = HttpSignature{options_.region, "s3", credentials_.access_key, credentials_.secret};
-  if (!credentials_.token.empty()) request.fields.emplace_back("x-amz-security-token", credentials_.token);
+  if (!credentials_.token.empty()) request.fields.emplace_back("x-amz-security-token", credentials_.token.Reveal());
   return request;
 }
 
@@ -182,7 +187,8 @@ bool S3Client::RenewCredentials(const HttpResponse& response) {
   Result<S3Credentials> found = FindCredentials(options_.account, environment_);
   if (!found) return false;
   MutexLock lock(mutex_);
-  if (found->access_key == credentials_.access_key && found->token == credentials_.token) return false;
+  if (found->access_key == credentials_.access_key && found->token.Reveal() == credentials_.token.Reveal())
+    return false;
   credentials_ = *std::move(found);
   return true;
 }

@@ -68,7 +68,8 @@ Result<std::optional<S3Credentials>> OfSection(const ProfileSections& sections, 
     const auto found = at->second.find(name);
     return found == at->second.end() ? std::string() : found->second;
   };
-  S3Credentials out{value("aws_access_key_id"), value("aws_secret_access_key"), value("aws_session_token"), source};
+  S3Credentials out{value("aws_access_key_id"), Secret(value("aws_secret_access_key")),
+                    Secret(value("aws_session_token")), source};
   if (out.access_key.empty() && out.secret.empty()) return std::optional<S3Credentials>();
   if (out.access_key.empty() || out.secret.empty()) {
     return Error(Code::kInvalid, fmt::format("{} has only one of aws_access_key_id and aws_secret_access_key", source));
@@ -128,7 +129,7 @@ Result<S3Credentials> FindCredentials(const S3Account& account, const Environmen
     if (key.empty() || secret.empty()) {
       return Error(Code::kInvalid, "the environment has only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
     }
-    return S3Credentials{key, secret, Variable(environment, "AWS_SESSION_TOKEN"), "the environment"};
+    return S3Credentials{key, Secret(secret), Secret(Variable(environment, "AWS_SESSION_TOKEN")), "the environment"};
   }
   const std::string shared = HomeFile(environment, "AWS_SHARED_CREDENTIALS_FILE", "credentials");
   const std::string config = HomeFile(environment, "AWS_CONFIG_FILE", "config");

@@ -8,15 +8,16 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/secret.h"
 
 namespace ingot::cache {
 
-/// Who asks an S3 store. Never printed, logged or handed to another process.
+/// Who asks an S3 store.
 struct S3Credentials {
   std::string access_key;
-  std::string secret;
+  Secret secret;
   /// Of temporary credentials; empty otherwise.
-  std::string token;
+  Secret token;
   /// In words, without anything secret: "the environment", "profile ci of /home/u/.aws/credentials".
   std::string source;
 };

@@ -44,8 +44,8 @@ TEST_F(CredentialsTest, TheEnvironmentComesFirst) {
   const auto found = FindCredentials({}, environment());
   ASSERT_TRUE(found) << found.error().ToText();
   EXPECT_EQ(found->access_key, "K");
-  EXPECT_EQ(found->secret, "S");
-  EXPECT_EQ(found->token, "T");
+  EXPECT_EQ(found->secret.Reveal(), "S");
+  EXPECT_EQ(found->token.Reveal(), "T");
   EXPECT_EQ(found->source, "the environment");
   variables_.erase("AWS_SECRET_ACCESS_KEY");
   EXPECT_THAT(FindCredentials({}, environment()).error().message(), HasSubstr("only one of"));
@@ -61,11 +61,11 @@ TEST_F(CredentialsTest, ProfilesOfTheUsualFiles) {
   Write(".aws/config",
         "[default]\nregion = eu-1\n[profile deploy]\naws_access_key_id=D\naws_secret_access_key=d\n"
         "region = eu-2\ns3 =\n  max_concurrent_requests = 20\n");
-  EXPECT_EQ(FindCredentials({}, environment())->secret, "a=/b+");
+  EXPECT_EQ(FindCredentials({}, environment())->secret.Reveal(), "a=/b+");
   EXPECT_EQ(FindRegion({}, environment()), "eu-1");
   variables_["AWS_PROFILE"] = "ci";
   EXPECT_EQ(FindCredentials({}, environment())->access_key, "C");
-  EXPECT_EQ(FindCredentials({}, environment())->token, "");
+  EXPECT_EQ(FindCredentials({}, environment())->token.Reveal(), "");
   EXPECT_EQ(FindRegion({}, environment()), "us-east-1");
   const S3Account deploy{.profile = "deploy"};
   EXPECT_EQ(FindCredentials(deploy, environment())->access_key, "D");

@@ -55,4 +55,12 @@ Result<std::string> ReadPrivateFile(const std::string& path, std::string_view wh
   return Error(Code::kExhausted, fmt::format("{} {} has more than {} bytes", what, path, bytes_max));
 }
 
+Result<Secret> ReadSecretFile(const std::string& path, std::string_view what) {
+  constexpr size_t kBytesMax = 4096;
+  TRY_ASSIGN(std::string text, ReadPrivateFile(path, what, kBytesMax));
+  text.resize(std::min(text.find_first_of("\r\n"), text.size()));
+  if (text.empty()) return Error(Code::kCorrupt, fmt::format("the first line of {} {} is empty", what, path));
+  return Secret(std::move(text));
+}
+
 }  // namespace ingot::cache

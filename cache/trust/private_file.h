@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/secret.h"
 
 namespace ingot::cache {
 
@@ -13,5 +14,7 @@ namespace ingot::cache {
 Status CheckPrivateFile(const std::string& path, std::string_view what);
 /// Checked as above, and read. kExhausted: it has more than `bytes_max` bytes.
 Result<std::string> ReadPrivateFile(const std::string& path, std::string_view what, size_t bytes_max);
+/// The first line of such a file. kCorrupt: it is empty.
+Result<Secret> ReadSecretFile(const std::string& path, std::string_view what);
 
 }  // namespace ingot::cache

@@ -21,6 +21,7 @@
 #include "cache/redis/redis_index.h"
 #include "cache/s3/s3_blobs.h"
 #include "cache/s3/s3_index.h"
+#include "cache/trust/private_file.h"
 #include "daemon/cluster/trust_files.h"
 
 namespace ingot::daemon {
@@ -74,6 +75,11 @@ class Opener {
     }
     cache::RedisIndexOptions options;
     options.url = place;
+    if (!config_.cluster_index_password_file.empty()) {
+      auto password = cache::ReadSecretFile(config_.cluster_index_password_file, "password");
+      if (!password) return Error(password.error()).Wrap("cluster_index_password_file");
+      options.client.password = *std::move(password);
+    }
     options.client.connect_max = OfConnection(options.client.connect_max);
     options.client.silence_max = OfConnection(options.client.silence_max);
     TRY_ASSIGN(std::shared_ptr<cache::RedisIndex> server, cache::RedisIndex::Open(io_, std::move(options)));

@@ -110,8 +110,7 @@ std::vector<CompilersCondition> WorkerPool::Conditions() const {
   std::vector<CompilersCondition> conditions;
   if (facts_) {
     const bool off = limits_.sandbox == SandboxMode::kOff;
-    const bool filtered = sandbox_[static_cast<size_t>(proto::SandboxLayer::Seccomp)].empty();
-    conditions.push_back({"sandbox", off || filtered,
+    conditions.push_back({"sandbox", off || CheckClosed(sandbox_),
                           off ? "workers are not shut off (worker_sandbox)" : "workers: " + SandboxText(sandbox_)});
   }
   if (backoff_.failures() > 1) {
@@ -286,6 +285,9 @@ Result<WorkerPool::Worker> WorkerPool::StartProcess() {
   ++starts_;
   changed_.NotifyAll();
   if (greeted) {
+    if (!facts_ && limits_.sandbox != SandboxMode::kOff && !CheckClosed((*worker)->sandbox())) {
+      LogWarn("workers can reach this user's files or the network", {{"sandbox", SandboxText((*worker)->sandbox())}});
+    }
     start_trouble_.clear();
     facts_ = (*worker)->facts();
     sandbox_ = (*worker)->sandbox();

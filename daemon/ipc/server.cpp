@@ -116,7 +116,13 @@ struct Server::State {
   bool listening = false;
   /// Closed to accept a connection, and refuse it, when there is no other descriptor.
   UniqueFd spare{open("/dev/null", O_RDONLY | O_CLOEXEC)};
-  ino_t socket_inode = 0;
+  struct stat socket_facts{};
+
+  bool IsInPlace() const {
+    struct stat found{};
+    return lstat(options.endpoint.socket.c_str(), &found) == 0 && S_ISSOCK(found.st_mode) &&
+           found.st_ino == socket_facts.st_ino && found.st_dev == socket_facts.st_dev;
+  }
 };
 
 QueryHooks Server::State::Hooks() {
@@ -189,11 +195,12 @@ Status Server::Listen() {
   if (error) {
     return Error(Code::kUnavailable, fmt::format("listen on {}: {}", path, error.message()));
   }
-  struct stat facts{};
-  if (lstat(path.c_str(), &facts) == 0) s.socket_inode = facts.st_ino;
+  if (lstat(path.c_str(), &s.socket_facts) != 0) return ErrorFromErrno(errno, "stat " + path);
   s.listening = true;
   return {};
 }
+
+bool Server::IsInPlace() const { return state_->IsInPlace(); }
 
 void Server::Run(bool handle_signals) {
   State& s = *state_;
@@ -448,10 +455,8 @@ void Server::State::Unlink() {
   if (!listening) return;
   listening = false;
   if (options.before_close) options.before_close();
-  const std::string& path = options.endpoint.socket;
-  struct stat facts{};
   // Where somebody has removed it, the name may be another daemon's by now.
-  if (lstat(path.c_str(), &facts) == 0 && facts.st_ino == socket_inode) unlink(path.c_str());
+  if (IsInPlace()) unlink(options.endpoint.socket.c_str());
 }
 
 }  // namespace ingot::daemon

@@ -28,6 +28,8 @@ class Server {
 
   /// Creates the socket, mode 0600, in place of a stale one. The caller holds the lock that guards its name.
   Status Listen();
+  /// Whether its socket is still where it made it, and no other is.
+  bool IsInPlace() const;
   /// Serves until stopped, drained, signalled (SIGTERM and SIGINT drain) or idle for `idle_exit_s`; when it returns
   /// nothing of a request runs any more. With `handle_signals` the process is this server's: it ends `exit_s_max`
   /// seconds after that, `drain_s_max` later at most when it drains, and at once at a second signal, whatever hangs.

@@ -109,7 +109,7 @@ class Raw {
   Status Hello(const std::string& token_file, uint16_t version = cache::kRemoteVersion) {
     proto::RemoteHelloT hello;
     hello.version = version;
-    hello.token = cache::ReadTokenFile(token_file).value();
+    hello.token = cache::ReadTokenFile(token_file).value().Reveal();
     TRY(Send(RemoteType::Hello, 0, proto::PackMessage<proto::RemoteHello>(hello)));
     TRY_ASSIGN(const proto::Frame frame, Receive());
     const auto* welcome = proto::ReadMessage<proto::RemoteWelcome>(frame.body);

@@ -98,6 +98,9 @@ constexpr ConfigField kFields[] = {
      "URLs of the Redis servers, or of the serving daemons (ingots://HOST:PORT), that hold the shared "
      "index, with spaces between: several share the keys; empty = the store of cluster_blobs_endpoint, or none",
      &Config::cluster_index},
+    {"cluster_index_password_file",
+     "file with the password of the Redis servers' user, mode 0600; empty = nobody logs in",
+     &Config::cluster_index_password_file},
     {"cluster_blobs_endpoint",
      "URLs of the S3-compatible stores, or of the serving daemons, that hold shared "
      "artifacts, with spaces between; empty = serving daemons of cluster_index, or none",
@@ -283,6 +286,18 @@ Error UnknownField(std::string_view name, const std::string& source) {
                fmt::format("{}: no field '{}'; `ingot config` lists the fields there are", source, name));
 }
 
+/// Whether one of the URLs in a text is SCHEME://USER:PASSWORD@...
+bool HasPassword(std::string_view text) {
+  constexpr std::string_view kAuthority = "://";
+  for (size_t at = 0; (at = text.find(kAuthority, at)) != std::string_view::npos;) {
+    at += kAuthority.size();
+    const std::string_view authority = text.substr(at, text.find_first_of("/?# \t", at) - at);
+    const size_t end = authority.rfind('@');
+    if (end != std::string_view::npos && authority.substr(0, end).find(':') != std::string_view::npos) return true;
+  }
+  return false;
+}
+
 Error WrongValue(std::string_view name, bool is_text, std::string_view found, const std::string& source) {
   return Error(Code::kInvalid, fmt::format("{}: '{}' must be {}, found {}", source, name,
                                            is_text ? "a text in quotes" : "a whole number of 0 or more", found));
@@ -304,6 +319,13 @@ Status SetField(Config& config, std::string_view name, std::string_view value, c
   const ConfigField* field = FieldNamed(wanted);
   if (field == nullptr) return UnknownField(wanted, source);
   if (const auto* text = std::get_if<std::string Config::*>(&field->member)) {
+    if (HasPassword(value)) {
+      return Error(Code::kInvalid,
+                   fmt::format("{}: {} has a password in a URL; settings are shown to whoever asks: put it into a file "
+                               "of mode 0600 that {} names",
+                               source, field->name,
+                               wanted == "cluster_index" ? "cluster_index_password_file" : "a setting for it"));
+    }
     config.** text = std::string(value);
   } else {
     uint64_t number = 0;

@@ -25,9 +25,9 @@ void Check(std::string_view text) {
 
 std::vector<Buffer> Seeds() {
   std::vector<Buffer> seeds;
-  for (const std::string text : {"redis://:p%40ss@host:6380/3", "redis://user:secret@[::1]/0",
-                                 "unix:///run/redis.sock?db=2", "rediss://host?ca=%2Fetc%2Fca.pem",
-                                 "ingots://build.example:7473", "ingot://127.0.0.1", "[::1]:7473", ":80", "h"}) {
+  for (const std::string text : {"rediss://p%40ss@host:6380/3", "redis://user@[::1]/0", "unix:///run/redis.sock?db=2",
+                                 "rediss://host?ca=%2Fetc%2Fca.pem", "ingots://build.example:7473", "ingot://127.0.0.1",
+                                 "[::1]:7473", ":80", "h"}) {
     seeds.emplace_back(text.begin(), text.end());
   }
   return seeds;

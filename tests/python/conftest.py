@@ -28,7 +28,7 @@ class Store:
     parents = starts.Parents()
 
     def __init__(self, path: pathlib.Path) -> None:
-        self.path = path
+        self.path, self.bin = path, BIN
         self.env = {**os.environ, "INGOT_STORE_DIR": str(path), "PYTHONDONTWRITEBYTECODE": "1"}
         self.env["INGOT_CONFIG"] = PATIENT
         for name in ("INGOT_SOCKET", "INGOT_DISABLE", "INGOT_WAIT", "INGOT_REQUIRE_CACHED"):

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <memory>
 
+#include "proto/endpoint.h"
 #include "proto/message.h"
 
 namespace ingot::client {
@@ -29,9 +31,28 @@ Error ErrorOf(const proto::Frame& frame) {
                reply->message() == nullptr ? "" : reply->message()->str());
 }
 
+/// Before anybody is asked: a name under /tmp may be another user's, who would keep us waiting for nothing.
+Status CheckOwners(const std::string& path) {
+  struct stat found{};
+  for (const std::string& at : {proto::DirectoryOf(path), path}) {
+    if (lstat(at.c_str(), &found) != 0) {
+      return Error(Code::kUnavailable, fmt::format("no daemon at {}: {}", path, std::strerror(errno)));
+    }
+    const bool is_ours = found.st_uid == geteuid();
+    // Of a directory it is enough that nobody else replaces what is ours there.
+    const bool is_kept = at != path && (found.st_uid == 0 || (found.st_mode & S_ISVTX) != 0);
+    if (!is_ours && !is_kept) {
+      return Error(Code::kUnavailable, fmt::format("no daemon at {}: {} belongs to user {}, not to user {}", path, at,
+                                                   found.st_uid, geteuid()));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Channel>> Channel::Connect(const std::string& path, int ms_max) {
+  TRY(CheckOwners(path));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {

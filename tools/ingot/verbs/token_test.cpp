@@ -69,7 +69,7 @@ class TokenVerbTest : public testing::Test {
     EXPECT_TRUE(table.Refresh());
     const auto secret = ReadTokenFile(dir_ / name);
     EXPECT_TRUE(secret) << secret.error().ToText();
-    return table.Admit(secret ? *secret : std::string());
+    return table.Admit(secret ? secret->Reveal() : std::string());
   }
   TokenVerdict Check(const TokenTable::Answer& admitted, TokenScope scope) {
     TokenTable table(tokens(), "rack", clock_);
@@ -97,7 +97,7 @@ TEST_F(TokenVerbTest, ANewTokenLetsItsOwnerInAndIsWrittenForHimAlone) {
   EXPECT_EQ(made["audience"], "rack");
   EXPECT_EQ(ModeOf(dir_ / "ci"), 0600u);
   EXPECT_EQ(ModeOf(tokens()), 0600u);
-  const std::string secret = ReadTokenFile(dir_ / "ci").value();
+  const std::string secret = ReadTokenFile(dir_ / "ci").value().Reveal();
   EXPECT_THAT(TextOf(tokens()), Not(HasSubstr(secret))) << "a server knows hashes alone";
   const auto admitted = Admit("ci");
   EXPECT_EQ(admitted.verdict, TokenVerdict::kGood);
