@@ -17,5 +17,24 @@ TEST(OperatorSpace, IsThatOfTheWholeNamespace) {
   }
 }
 
+TEST(OperatorSpace, IsAdmittedOrNot) {
+  for (const char* op : {"aten::add", "prims::add", "quantized::add", "_c10d_functional::broadcast", "a_library::op"}) {
+    EXPECT_TRUE(IsAdmitted(OperatorSpaceOf(op))) << op;
+  }
+  for (const char* op : {"inductor::_alloc_from_pool", "c10d::send", "profiler::_record_function_exit",
+                         "ingot_client::own_rows", "debugprims::load_tensor"}) {
+    EXPECT_FALSE(IsAdmitted(OperatorSpaceOf(op))) << op;
+  }
+}
+
+TEST(OperatorSpace, HasNamesOfTwoWords) {
+  for (const char* op : {"aten::add", "aten::add.Tensor", "_a1::__and__.Scalar_out"})
+    EXPECT_TRUE(IsOperatorName(op)) << op;
+  for (const char* op : {"", "add", "::add", "aten::", "aten::add.", "aten::.Tensor", "aten::a.b.c", "aten:: add",
+                         "a/b::c", "aten::add\n", "aten.add"}) {
+    EXPECT_FALSE(IsOperatorName(op)) << op;
+  }
+}
+
 }  // namespace
 }  // namespace ingot::proto

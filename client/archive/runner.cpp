@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include "client/archive/scalar_ops.h"
+#include "client/lib/run/admitted_operator.h"
 #include "client/lib/run/checked_division.h"
 #include "client/native/trace/operator_facts.h"
-#include "proto/operator_space.h"
 
 namespace ingot::client {
 namespace {
@@ -112,12 +112,22 @@ std::optional<Int> FollowedOf(std::string_view target, const Ints& a) {
   return std::nullopt;
 }
 
-/// Whoever compiles an archive need not trust it: nothing is run that could do more than compute its tensors.
-Status CheckConfined(const OperatorFacts& facts) {
-  using proto::OperatorSpace;
-  const OperatorSpace space = proto::OperatorSpaceOf(facts.name);
-  if ((space == OperatorSpace::kCore || space == OperatorSpace::kBundled) && !facts.is_outside) return {};
-  return Error(Code::kUnsupported, "touches more than the tensors and numbers that it is given, or may: it is not run");
+/// Tensors as recordings have them: what believes the indices of a sparse one, or the offsets of a nested one, has not
+/// checked them.
+Status CheckMade(const c10::OperatorHandle& op, const torch::jit::Stack& results) {
+  const auto is_plain = [](const at::Tensor& tensor) {
+    return !tensor.defined() || (tensor.is_cpu() && tensor.layout() == at::kStrided && !tensor.is_nested());
+  };
+  for (const IValue& result : results) {
+    const bool is_well = result.isTensor()       ? is_plain(result.toTensor())
+                         : result.isTensorList() ? std::ranges::all_of(result.toTensorVector(), is_plain)
+                                                 : true;
+    if (!is_well) {
+      return Error(Code::kUnsupported,
+                   fmt::format("operator {} makes a tensor that is not dense", c10::toString(op.operator_name())));
+    }
+  }
+  return {};
 }
 
 class Runner {
@@ -320,13 +330,16 @@ class Runner {
     if (first == full.npos || first == last) return Error(Code::kCorrupt, "is no operator name");
     const std::string name = fmt::format("{}::{}", full.substr(0, first), full.substr(first + 1, last - first - 1));
     const std::string overload(full.substr(last + 1));
+    const std::string whole = overload == "default" ? name : fmt::format("{}.{}", name, overload);
+    // Whoever compiles an archive need not trust it.
+    TRY(CheckAdmitted(whole));
     const auto op = c10::Dispatcher::singleton().findSchema({name, overload == "default" ? "" : overload});
     if (!op) return Error(Code::kUnsupported, "no such operator in this PyTorch; custom operators need Python");
+    TRY(CheckAdmitted(*op, NamedBy::kArchive));
     const OperatorFacts facts = FactsOf(*op);
-    TRY(CheckConfined(facts));
-    const std::string whole = overload == "default" ? name : fmt::format("{}.{}", name, overload);
     std::vector<Ints> ints(op->schema().arguments().size());
     TRY_ASSIGN(torch::jit::Stack stack, MakeStack(node, op->schema(), ints));
+    for (size_t i = 0; i < stack.size(); ++i) TRY(CheckGiven(*op, i, stack[i]));
     if (facts.is_dynamic_shape && !IndexesByNumber(name, stack)) {
       return Error(Code::kUnsupported, "makes sizes that depend on data");
     }
@@ -335,6 +348,7 @@ class Runner {
     const size_t steps = following_ == nullptr ? 0 : following_->recorder.int_log().steps.size(),
                  noted = following_ == nullptr ? 0 : following_->recorder.int_log().ints.size();
     op->callBoxed(stack);
+    TRY(CheckMade(*op, stack));
     bool is_number = false;
     for (const IValue& result : stack) is_number |= result.isInt() || result.isDouble() || result.isBool();
     if (is_number && !facts.is_quiet) return Error(Code::kUnsupported, "makes a Python number that depends on data");

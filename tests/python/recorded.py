@@ -34,7 +34,7 @@ def parts():
     if not found:
         pytest.skip(f"no _native_recorder_test in {build}; build it or set INGOT_BUILD_DIR")
     native = load("_native_recorder_test", found[0])
-    return types.SimpleNamespace(Recorder=_native.Recorder, decode=native.decode)
+    return types.SimpleNamespace(Recorder=_native.Recorder, decode=native.decode, why_not_admitted=native.why_not_admitted)
 
 
 class Run:

@@ -9,6 +9,7 @@
 #include "guards/guard_set.h"
 #include "guards/manifest_guards.h"
 #include "proto/group_slot.h"
+#include "proto/operator_space.h"
 
 namespace ingot::client {
 namespace {
@@ -263,6 +264,12 @@ class Checker {
     return Corrupt("argument kind", static_cast<uint64_t>(arg.kind()));
   }
 
+  /// By name alone: what it may do besides, its schema says to whoever looks it up.
+  static Status CheckOperator(std::string_view name) {
+    if (proto::IsOperatorName(name) && proto::IsAdmitted(proto::OperatorSpaceOf(name))) return {};
+    return Error(Code::kCorrupt, fmt::format("manifest: operator '{}' is none that a plan may name", name));
+  }
+
   Status CheckStep(const proto::PlanStep& step) {
     for (size_t i = 0; i < SizeOf(step.args()); ++i) TRY(CheckArg(*step.args()->Get(i)));
     TRY(All(step.results(), values_, "result"));
@@ -284,6 +291,7 @@ class Checker {
         return All(m_.kernels()->Get(step.kernel())->deciding(), SizeOf(step.symbols()), "deciding symbol");
       case proto::StepKind::Aten:
         if (step.op() == nullptr) return Corrupt("operator name", 0);
+        TRY(CheckOperator(step.op()->string_view()));
         if (step.inplace() >= 0 && (!is_value(static_cast<size_t>(step.inplace())) || SizeOf(step.results()) != 1))
           return Corrupt("in-place argument", static_cast<uint64_t>(step.inplace()));
         return {};

@@ -231,6 +231,18 @@ TEST(CheckManifest, FollowsSteps) {
   EXPECT_THAT(said(3, [](auto& s) { s.kind = static_cast<StepKind>(4); }), HasSubstr("step kind 4"));
 }
 
+// By their names: what a schema says, AtenCall looks at.
+TEST(CheckManifest, NamesNoInnerWorkingsOfPyTorch) {
+  for (const char* const op : {"inductor::_reinterpret_tensor", "c10d::barrier", "symm_mem::one_shot_all_reduce",
+                               "profiler::_record_function_exit", "debugprims::load_tensor", "add", "aten::", "::add",
+                               "aten::add.", "aten::add Tensor", "aten::a/b"}) {
+    EXPECT_THAT(SaidOf([op](auto& m) { m.steps[1]->op = op; }), HasSubstr("is none that a plan may name")) << op;
+  }
+  for (const char* const op : {"aten::add_.Tensor", "a_library::op", "_c10d_functional::all_reduce"}) {
+    EXPECT_EQ(SaidOf([op](auto& m) { m.steps[1]->op = op; }), "accepted") << op;
+  }
+}
+
 TEST(CheckManifest, FollowsArguments) {
   const auto said = [](std::unique_ptr<proto::PlanArgT> arg) {
     return SaidOf([&](auto& m) { m.steps[1]->args.push_back(std::move(arg)); });

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "client/lib/run/admitted_operator.h"
 #include "client/lib/run/alias_marks.h"
 #include "client/lib/run/guard_table.h"
 #include "client/lib/run/top_k.h"
@@ -132,6 +133,11 @@ std::optional<c10::IValue> ListValue(const proto::PlanArg& arg, const c10::Type&
   }
 }
 
+std::optional<c10::IValue> DeviceValue(std::string_view text) {
+  if (text != "cpu" && text != "cpu:0") return std::nullopt;
+  return c10::IValue(c10::Device(std::string(text)));
+}
+
 std::optional<c10::IValue> PlainValue(const proto::PlanArg& arg, const c10::Type& type, std::span<const int64_t> dims) {
   const auto scalar = ScalarOf(arg, dims);
   switch (type.kind()) {
@@ -159,7 +165,7 @@ std::optional<c10::IValue> PlainValue(const proto::PlanArg& arg, const c10::Type
       if (arg.kind() == ArgKind::String) return c10::IValue(std::string(TextOf(arg)));
       return std::nullopt;
     case c10::TypeKind::DeviceObjType:
-      if (arg.kind() == ArgKind::String) return c10::IValue(c10::Device(std::string(Bare(arg))));
+      if (arg.kind() == ArgKind::String) return DeviceValue(Bare(arg));
       return std::nullopt;
     case c10::TypeKind::ListType: return ListValue(arg, *type.castRaw<c10::ListType>()->getElementType(), dims);
     default: return std::nullopt;
@@ -180,12 +186,14 @@ bool HoldsTensors(const c10::Type& type) {
 
 Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step, const ProcessGroups& groups) {
   const std::string name = step.op()->str();
+  TRY(CheckAdmitted(name));
   auto found = Find(name == kOwnRows ? kRegisteredOwnRows : name);
   Mode mode = Mode::kReturned;
   if (step.inplace() >= 0) {
     mode = Mode::kCopyBack;
     if (auto variant = Find(InplaceName(name));
-        variant && found && WritesOnly(variant->schema(), static_cast<size_t>(step.inplace())) &&
+        variant && found && CheckAdmitted(*variant, NamedBy::kPlan) &&
+        WritesOnly(variant->schema(), static_cast<size_t>(step.inplace())) &&
         variant->schema().arguments().size() == found->schema().arguments().size()) {
       found = variant;
       mode = Mode::kInplace;
@@ -196,6 +204,7 @@ Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step, const ProcessGro
                                                   "import the library that defines it",
                                                   name));
   }
+  if (name != kOwnRows) TRY(CheckAdmitted(*found, NamedBy::kPlan));
   AtenCall call(*found);
   call.step_ = &step;
   const c10::FunctionSchema& schema = found->schema();
@@ -290,7 +299,10 @@ Result<c10::IValue> AtenCall::MakeArgument(size_t index, std::span<const int64_t
     }
     return MakeList(position, tensor_of);
   }
-  if (auto value = PlainValue(arg, type, dims)) return std::move(*value);
+  if (auto value = PlainValue(arg, type, dims)) {
+    TRY(CheckGiven(op_, index, *value));
+    return std::move(*value);
+  }
   return Error(Code::kIncompatible,
                fmt::format("operator {}: argument '{}' is {} here, the artifact gives {}", step_->op()->string_view(),
                            parameter.name(), type.str(), proto::EnumNameArgKind(arg.kind())));

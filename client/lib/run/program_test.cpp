@@ -456,6 +456,24 @@ Result<std::shared_ptr<const LoadedArtifact>> OpenChanged(const Buffer& bytes,
       proto::PackArtifact({{builder.GetBufferPointer(), builder.GetSize()}, view->code, view->constants});
   return LoadedArtifact::Open(Bytes(changed));
 }
+
+// A recording's operators are those of whoever sent it (admitted_operator.h).
+TEST(Bind, LooksAtWhatEachOperatorCanReach) {
+  const auto said = [](const std::string& op) {
+    const auto artifact = OpenChanged(AtenArtifact("graph @f(%x: f32[2]) { %0 = aten.relu(%x) : f32[2] return %0 }"),
+                                      [&op](proto::ManifestT& manifest) { manifest.steps[0]->op = op; });
+    if (!artifact) return artifact.error().message();
+    const auto program = Program::Bind(*artifact, {});
+    return program ? "bound" : program.error().message();
+  };
+  EXPECT_EQ(said("aten::neg"), "bound");
+  EXPECT_THAT(said("aten::from_file"), HasSubstr("operator aten::from_file takes text ('filename')"));
+  EXPECT_THAT(said("aten::resize_"), HasSubstr("operator aten::resize_ changes the sizes or the memory"));
+  EXPECT_THAT(said("aten::_reshape_alias"), HasSubstr("operator aten::_reshape_alias checks no bounds"));
+  EXPECT_THAT(said("inductor::_reinterpret_tensor"), HasSubstr("'inductor::_reinterpret_tensor' is none that a plan"));
+  EXPECT_THAT(said("ingot_client::own_rows"), HasSubstr("'ingot_client::own_rows' is none that a plan"));
+}
+
 /// That of kTwoKernels for gears 24 and 40.
 Result<std::shared_ptr<const LoadedArtifact>> OpenChanged(const std::function<void(proto::ManifestT&)>& change) {
   return OpenChanged(CompiledArtifact(kTwoKernels, {{24}, {40}}), change);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "client/lib/run/admitted_operator.h"
 #include "client/lib/run/alias_marks.h"
 #include "proto/operator_space.h"
 
@@ -48,29 +49,6 @@ bool TouchesNoElements(std::string_view name) {
   return kNames.contains(name);
 }
 
-/// Of what has no tensor among its arguments these ask numbers alone.
-bool AsksNumbers(std::string_view base) {
-  return base == "_assert_scalar" || base.starts_with("sym_constrain_range") || base == "result_type";
-}
-
-bool Holds(const c10::TypePtr& type, TypeKind kind) {
-  if (type->kind() == kind) return true;
-  return std::ranges::any_of(type->containedTypes(), [kind](const c10::TypePtr& inner) { return Holds(inner, kind); });
-}
-
-bool IsOutside(const c10::FunctionSchema& schema) {
-  bool takes_text = false, reads = false, has_tensor = false;
-  for (const c10::Argument& argument : schema.arguments()) {
-    const bool is_tensor = Holds(argument.real_type(), TypeKind::TensorType);
-    takes_text |= Holds(argument.real_type(), TypeKind::StringType);
-    // What is only written into says nothing of what is read.
-    reads |= is_tensor && (!argument.is_out());
-    has_tensor |= is_tensor;
-  }
-  for (const c10::Argument& result : schema.returns()) has_tensor |= Holds(result.real_type(), TypeKind::TensorType);
-  return !has_tensor || (takes_text && !reads);
-}
-
 // The functional forms of torch.distributed's collectives, and the wait for them.
 bool IsRecordedCollective(std::string_view base) {
   static const std::unordered_set<std::string_view> kNames = {"all_reduce",
@@ -103,7 +81,7 @@ OperatorFacts FactsOf(const c10::OperatorHandle& op) {
   const bool is_collective = space == OperatorSpace::kCollective && IsRecordedCollective(base);
   facts.is_refused_communication =
       space == OperatorSpace::kCommunication || (space == OperatorSpace::kCollective && !is_collective);
-  facts.is_outside = !facts.is_quiet && IsOutside(schema) && !(is_core && AsksNumbers(base));
+  if (!facts.is_quiet) facts.why_not_admitted = WhyNotAdmitted(op, NamedBy::kPlan);
   facts.is_lift = is_core && base == "lift_fresh";
   facts.is_random = op.hasTag(at::Tag::nondeterministic_seeded);
   facts.is_dynamic_shape = op.hasTag(at::Tag::dynamic_output_shape);

@@ -29,9 +29,8 @@ struct OperatorFacts {
   /// Talks to other ranks in a way that a recording cannot express: in place, point to point, or
   /// with a live group or work object among its arguments.
   bool is_refused_communication = false;
-  /// Reads or writes something else than tensors and numbers: a file that it is told the name of, a setting of the
-  /// process. By its schema: it takes text and no tensor that it reads, or neither takes a tensor nor makes one.
-  bool is_outside = false;
+  /// Why no plan may name it (client/lib/run/admitted_operator.h); empty: a plan may.
+  std::string why_not_admitted;
   /// aten::lift_fresh: its argument was made from Python data.
   bool is_lift = false;
   /// Position of the argument that turns randomness off: `train` (false) or a probability (zero).

@@ -115,10 +115,6 @@ std::optional<Refusal> StepWriter::Begin(const c10::OperatorHandle& op, c10::Arr
     Refuse("communication", "cannot be replayed");
     return refusal_;
   }
-  if (entry.facts.is_outside && !entry.facts.is_opaque) {
-    Refuse("side-effect", "touches more than its tensors");
-    return refusal_;
-  }
   if (auto why = UnfaithfulCall(op.schema(), entry.facts, args, tensors_)) {
     Refuse(std::move(why->name), why->detail);
     return refusal_;
@@ -152,6 +148,10 @@ std::optional<Refusal> StepWriter::End(const PendingStep& step, c10::ArrayRef<c1
       return refusal_;
     }
     tensors_.MarkWritten(value);
+  }
+  if (!step.facts->why_not_admitted.empty()) {
+    Refuse("side-effect", step.facts->why_not_admitted);
+    return refusal_;
   }
   if (step.facts->is_opaque && !step.written.empty()) {
     if (auto why = UnfaithfulResults(*step.schema, step.written, results, tensors_)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a recording says, and what archives make of numbers, for tests in Python.
+// What a recording says, what archives make of numbers, and which operators they may name, for tests in Python.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "client/archive/scalar_ops.h"
+#include "client/lib/run/admitted_operator.h"
 #include "proto/graph_generated.h"
 
 namespace {
@@ -102,9 +103,17 @@ py::object EvaluateScalar(const std::string& target, const py::args& args) {
   return py::float_(result->toDouble());
 }
 
+/// Why a stranger may not name an operator; empty: he may. `by_archive`: in an archive, else in a recording.
+std::string WhyNotAdmitted(const std::string& name, const std::string& overload, bool by_archive) {
+  using ingot::client::NamedBy;
+  return ingot::client::WhyNotAdmitted(c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str()),
+                                       by_archive ? NamedBy::kArchive : NamedBy::kPlan);
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_native_recorder_test, m) {
   m.def("decode", &Decode);
   m.def("evaluate_scalar", &EvaluateScalar);
+  m.def("why_not_admitted", &WhyNotAdmitted);
 }
