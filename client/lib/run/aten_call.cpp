@@ -229,6 +229,7 @@ Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step, const ProcessGro
     }
   }
   TRY(call.BindGroup(groups));
+  TRY(call.CheckTexts());
   if (name == "aten::mm.out") call.direct_ = Direct::kMm;
   if (name == "aten::addmm.out") call.direct_ = Direct::kAddmm;
   if (name == "aten::bmm.out") call.direct_ = Direct::kBmm;
@@ -266,6 +267,17 @@ Status AtenCall::BindGroup(const ProcessGroups& groups) {
     }
     group_at_ = i;
     group_ = groups.name(*slot);
+  }
+  return {};
+}
+
+Status AtenCall::CheckTexts() const {
+  for (uint32_t i = 0; i < given_; ++i) {
+    const proto::PlanArg& arg = *step_->args()->Get(i);
+    const c10::TypeKind kind = Element(*op_.schema().arguments()[i].real_type()).kind();
+    const bool is_text = kind == c10::TypeKind::StringType || kind == c10::TypeKind::AnyType;
+    if (arg.kind() != ArgKind::String || !is_text || (communicates() && i == group_at_)) continue;
+    TRY(CheckGiven(op_, i, c10::IValue(std::string(TextOf(arg)))));
   }
   return {};
 }

@@ -81,6 +81,7 @@ class AtenCall {
   c10::OperatorHandle op_;
   const proto::PlanStep* step_ = nullptr;
   Status BindGroup(const ProcessGroups& groups);
+  Status CheckTexts() const;
 
   uint32_t given_ = 0;  // arguments of the step that the operator takes
   size_t group_at_ = 0;  // argument that names a process group

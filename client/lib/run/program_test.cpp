@@ -459,14 +459,22 @@ Result<std::shared_ptr<const LoadedArtifact>> OpenChanged(const Buffer& bytes,
 
 // A recording's operators are those of whoever sent it (admitted_operator.h).
 TEST(Bind, LooksAtWhatEachOperatorCanReach) {
-  const auto said = [](const std::string& op) {
+  const auto said = [](const std::string& op, const std::string& word = "") {
     const auto artifact = OpenChanged(AtenArtifact("graph @f(%x: f32[2]) { %0 = aten.relu(%x) : f32[2] return %0 }"),
-                                      [&op](proto::ManifestT& manifest) { manifest.steps[0]->op = op; });
+                                      [&](proto::ManifestT& manifest) {
+                                        manifest.steps[0]->op = op;
+                                        if (word.empty()) return;
+                                        manifest.steps[0]->args.push_back(std::make_unique<proto::PlanArgT>());
+                                        manifest.steps[0]->args.back()->kind = proto::ArgKind::String;
+                                        manifest.steps[0]->args.back()->text = word;
+                                      });
     if (!artifact) return artifact.error().message();
     const auto program = Program::Bind(*artifact, {});
     return program ? "bound" : program.error().message();
   };
   EXPECT_EQ(said("aten::neg"), "bound");
+  EXPECT_EQ(said("aten::gelu", "tanh"), "bound");
+  EXPECT_THAT(said("aten::gelu", "/tmp"), HasSubstr("operator aten::gelu: argument 'approximate' may not be '/tmp'"));
   EXPECT_THAT(said("aten::from_file"), HasSubstr("operator aten::from_file takes text ('filename')"));
   EXPECT_THAT(said("aten::resize_"), HasSubstr("operator aten::resize_ changes the sizes or the memory"));
   EXPECT_THAT(said("aten::_reshape_alias"), HasSubstr("operator aten::_reshape_alias checks no bounds"));

@@ -31,8 +31,8 @@ _CHECKS = {
     "client/lib": """loaded_artifact_test exported_file_test best_of_test threads_test guard_table_test program_test function_test archive_test fuzz.manifest
         fuzz.shared_object fuzz.exported_file fuzz.safetensors client_test integration_test onnx_test test_result_memory test_exported
         test_writes_in_place test_guards_property .tensors .sizes .archives test_archives test_top_k test_float8 test_explain test_inspect_files
-        test_profile test_threads test_processes test_gears test_waiting test_foreign_operators test_sequence_parallel test_ranks test_operator_sizes test_tied_strides
-        test_tensor_programs test_values""",
+        test_profile test_threads test_processes test_gears test_waiting test_foreign_operators test_operator_registry test_sequence_parallel test_ranks
+        test_operator_sizes test_tied_strides test_tensor_programs test_values""",
     "client/native": """recorder_python test_paths test_callables test_digests test_instructions test_made_objects test_classes test_unfaithful_calls
         test_changed_arguments test_given_numbers test_number_arguments test_numbers_in_tuples test_tensor_numbers test_result_memory test_own_methods
         test_changes test_unseen_reads test_getters test_second_ways test_lookups_of_native_code test_context_settings
