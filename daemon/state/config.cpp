@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
@@ -286,14 +287,22 @@ Error UnknownField(std::string_view name, const std::string& source) {
                fmt::format("{}: no field '{}'; `ingot config` lists the fields there are", source, name));
 }
 
-/// Whether one of the URLs in a text is SCHEME://USER:PASSWORD@...
+/// Whether a word of a text may be meant as one with a password: USER:PASSWORD@ with or without a scheme, whatever
+/// stands in the password, or a parameter of that name. What is refused by mistake is a name that nobody gives.
 bool HasPassword(std::string_view text) {
-  constexpr std::string_view kAuthority = "://";
-  for (size_t at = 0; (at = text.find(kAuthority, at)) != std::string_view::npos;) {
-    at += kAuthority.size();
-    const std::string_view authority = text.substr(at, text.find_first_of("/?# \t", at) - at);
-    const size_t end = authority.rfind('@');
-    if (end != std::string_view::npos && authority.substr(0, end).find(':') != std::string_view::npos) return true;
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::istringstream words(lower);
+  for (std::string word; words >> word;) {
+    const size_t scheme = word.find("://"), at = word.rfind('@');
+    const std::string before = word.substr(0, at).substr(scheme < at ? scheme + 3 : 0);
+    if (at != std::string::npos && (before.find(':') != std::string::npos || before.find("%3a") != std::string::npos)) {
+      return true;
+    }
+    for (size_t next = word.find('?'); next != std::string::npos; next = word.find('&', next + 1)) {
+      const std::string_view name = std::string_view(word).substr(next + 1, word.find('=', next) - next - 1);
+      if (name.starts_with("pass") || name.starts_with("secret")) return true;
+    }
   }
   return false;
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "client/lib/run/alias_marks.h"
 #include "proto/operator_space.h"
@@ -200,7 +201,10 @@ bool IsKnownText(std::string_view argument, std::string_view text) {
   const Words* words = WordsOf(argument);
   if (words == nullptr || text.empty() || text.find(' ') != text.npos) return false;
   const std::string padded = fmt::format(" {} ", words->known);
-  return padded.find(fmt::format(" {} ", text)) != std::string::npos;
+  // Some are taken in capitals as well ("GELSY").
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return padded.find(fmt::format(" {} ", lower)) != std::string::npos;
 }
 
 Status CheckGiven(const c10::OperatorHandle& op, size_t argument, const c10::IValue& value) {

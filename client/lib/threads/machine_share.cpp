@@ -38,7 +38,7 @@ int64_t ProcessorTimeNs() {
 }
 
 std::atomic<MachineShare*> share_of_process = nullptr;
-std::atomic<bool> is_forked = false;
+std::atomic<uint32_t> forks = 0;  ///< this process is a child of a child ... of the first
 
 /// Of calls that run on this thread, one inside of the other: what the outermost has. Numbers and no pointer to that
 /// call: whoever switches stacks may end calls in another order than they began.
@@ -118,8 +118,8 @@ MachineShare::MachineShare(std::string root, const Clock& clock)
 MachineShare::~MachineShare() = default;
 
 void MachineShare::LeaveToParent() {
-  is_forked = true;
-  of_thread.steady_threads = 1;  // Of a call in whose middle it was: as of any that begins from now on.
+  ++forks;
+  of_thread = {};  // A call in whose middle it was is the parent's.
   MachineShare* const parents = share_of_process.exchange(nullptr);
   if (parents == nullptr) return;
   parents->is_parents_ = true;
@@ -179,6 +179,7 @@ double MachineShare::PartOfOne(uint32_t running) {
 MachineShare::Call::Call(MachineShare& share, int most, bool is_fixed)
     : share_(share),
       page_(*share.page_.load(std::memory_order_acquire)),
+      of_fork_(forks.load(std::memory_order_relaxed)),
       is_part_(of_thread.depth++ > 0),
       threads_(most),
       steady_threads_(most) {
@@ -195,13 +196,14 @@ MachineShare::Call::Call(MachineShare& share, int most, bool is_fixed)
     steady_threads_ = std::min(most, static_cast<int>(part + 0.25));
   }
   // Behind fork GNU's OpenMP waits for threads that only the parent has.
-  if (is_forked.load(std::memory_order_relaxed)) steady_threads_ = 1;
+  if (of_fork_ != 0) steady_threads_ = 1;
   of_thread.threads = threads_;
   of_thread.steady_threads = steady_threads_;
   page_.threads.fetch_add(static_cast<uint32_t>(threads_), std::memory_order_relaxed);
 }
 
 MachineShare::Call::~Call() {
+  if (of_fork_ != forks.load(std::memory_order_relaxed)) return;
   --of_thread.depth;
   if (is_part_ || share_.is_parents_.load(std::memory_order_relaxed)) return;
   page_.threads.fetch_sub(static_cast<uint32_t>(threads_), std::memory_order_relaxed);

@@ -73,6 +73,7 @@ class MachineShare {
    private:
     MachineShare& share_;
     proto::ClientLoad& page_;
+    const uint32_t of_fork_;  ///< in how many children of children it began
     const bool is_part_;
     int threads_, steady_threads_;
   };

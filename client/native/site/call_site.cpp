@@ -89,14 +89,18 @@ PyObject* Ended(CallSite* self, const std::string& signature, const TimedCall& c
   return result;
 }
 
-/// The plain function, as if nothing had been compiled for this call; but with no more threads than a served one has,
-/// so that both are tried under the same conditions and neither stands in other processes' way.
+/// The plain function, as if nothing had been compiled for this call; while it is tried, with no more threads than a
+/// served one has, so that both are under the same conditions and neither stands in other processes' way.
 PyObject* CallPlain(CallSite* self, const std::string& signature, const TimedCall& turn, PyObject* const* args,
                     size_t nargsf, PyObject* kwnames) {
   Counters().plain_calls.fetch_add(1, std::memory_order_relaxed);
   const InParts scope(false);
-  const MachineShare::Call share(MachineShare::Instance(), at::get_num_threads());
-  const AtenThreads threads(share.steady_threads());
+  std::optional<MachineShare::Call> share;
+  std::optional<AtenThreads> threads;
+  if (turn.IsOfTrial()) {
+    share.emplace(MachineShare::Instance(), at::get_num_threads());
+    threads.emplace(share->steady_threads());
+  }
   return Ended(self, signature, turn, CallTarget(self, args, nargsf, kwnames));
 }
 

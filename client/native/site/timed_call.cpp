@@ -34,6 +34,7 @@ TimedCall::TimedCall(PyObject* paces, Trials& trials, const std::vector<const at
   };
   sizes_ = SizesOf(tensors);
   turn_ = trials.Next(sizes_, may_begin);
+  is_of_trial_ = trials.IsTrying(sizes_);
   if (IsTimed()) began_ = std::chrono::steady_clock::now();
 }
 

@@ -27,12 +27,15 @@ class TimedCall {
   TimedCall(PyObject* paces, Trials& trials, const std::vector<const at::Tensor*>& tensors);
 
   bool IsPlain() const { return turn_ == Trials::Turn::kPlain || turn_ == Trials::Turn::kTimedPlain; }
+  /// Of calls that are tried against each other.
+  bool IsOfTrial() const { return is_of_trial_; }
   bool IsTimed() const { return turn_ == Trials::Turn::kTimedServed || turn_ == Trials::Turn::kTimedPlain; }
   /// The call has answered as its turn was.
   void End(PyObject* paces, Trials& trials, const std::string& signature) const;
 
  private:
   Trials::Turn turn_ = Trials::Turn::kServed;
+  bool is_of_trial_ = false;
   uint64_t sizes_ = 0;
   std::chrono::steady_clock::time_point began_{};
 };

@@ -7,7 +7,7 @@ namespace ingot::client {
 namespace {
 
 // Calls between trials of what is settled, and while calls stand aside.
-constexpr uint32_t kQuietMax = 1 << 16, kUntriedMax = 1 << 12, kAsideMin = 256;
+constexpr uint32_t kQuietMax = 1 << 16, kUntriedMax = 1 << 11, kAsideMin = 256;
 // Calls of other sizes, or that were answered otherwise, after which a trial is given up.
 constexpr uint32_t kCallsMax = 256;
 constexpr size_t kSettledMax = 64, kAsideSizesMax = 16;

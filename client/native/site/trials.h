@@ -35,6 +35,8 @@ class Trials {
   /// Whether the next call is served whatever its sizes are: it passes.
   bool IsQuiet() const { return left_ > 0 && aside_.empty(); }
   void Pass() { --left_; }
+  /// Whether calls of such sizes are tried right now.
+  bool IsTrying(uint64_t sizes) const { return trial_ && trial_->sizes == sizes; }
   /// What the next call does otherwise. A trial begins where `may_begin` says so.
   Turn Next(uint64_t sizes, const std::function<bool()>& may_begin);
 

@@ -8,6 +8,7 @@ import pathlib
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -51,14 +52,11 @@ def memory_socket(store) -> str:
 
 
 @pytest.fixture
-def tmp_of_all(tmp_path):
-    """A folder as /tmp is."""
-    for above in (tmp_path, *tmp_path.parents[:3]):
-        above.chmod(above.stat().st_mode | 0o055)
-    folder = tmp_path / "tmp"
-    folder.mkdir()
-    folder.chmod(0o1777)
-    return folder
+def tmp_of_all():
+    """A folder as /tmp is, where other users reach it."""
+    with tempfile.TemporaryDirectory(prefix="ingot-security-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        os.chmod(folder, 0o1777)
+        yield pathlib.Path(folder)
 
 
 def test_another_user_keeps_nobody_from_a_daemon(store, tmp_of_all):

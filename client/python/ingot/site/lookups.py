@@ -41,9 +41,10 @@ class Lookups:
             counters.add_seconds("lookup", time.perf_counter() - began)
         if not reply["variants"]:
             engine._last_miss = miss.of_reply(reply)
-        note = self._note(entry, reply["in_parts"], call)
+        entry.told = reply["in_parts"]
+        note = self._note(entry, entry.told, call)
         if note is not None:
-            entry.aside, entry.ahead = {sizes: (served, plain) for sizes, served, plain in note.aside}, set(note.ahead)
+            entry.aside, entry.ahead = {sizes: (served, plain) for sizes, served, plain in note.aside}, dict(note.ahead)
             entry.note = note if note.why else None
         if entry.note is not None:
             engine._last_miss = miss.Miss(entry.note.reason, f"found out earlier: {entry.note.why}")

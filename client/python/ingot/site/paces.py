@@ -5,7 +5,10 @@ Call sites time calls (client/native/site/trials.h) and say here what that comes
 """
 
 import logging
+import os
 import typing
+
+import torch
 
 from ingot.reasons import advice
 from ingot.site.entry import SignatureState
@@ -16,6 +19,7 @@ if typing.TYPE_CHECKING:
 log = logging.getLogger("ingot")
 _AHEAD_MAX = 64
 """Sizes of an entry that are remembered so."""
+_PROCESS = os.getpid()
 CALLS_ASIDE = 256
 """Calls that run the plain function before it is looked again, where another trial does not say how many."""
 
@@ -41,23 +45,30 @@ class Paces:
             entry = signature.entry
             if stands_aside:
                 entry.aside[sizes] = (served_ns, plain_ns)
-                entry.ahead.discard(sizes)
+                entry.ahead.pop(sizes, None)
                 engine._refusals.say_slower(_words(signature, served_ns, plain_ns))
             elif entry.aside.pop(sizes, None) is not None:
                 log.info("%s: served in %.1f us, the function itself takes %.1f us", engine.name, served_ns / 1e3, plain_ns / 1e3)
-            elif sizes in entry.ahead or len(entry.ahead) >= _AHEAD_MAX:
-                continue
             else:
-                entry.ahead.add(sizes)
+                self._tell_ahead(signature, sizes)
+                continue
             engine._learnt.tell_paces(signature)
+
+    def _tell_ahead(self, signature: SignatureState, sizes: int) -> None:
+        """For the processes after this one, where it may hold for them: in a child of fork eager has one thread."""
+        entry, threads = signature.entry, torch.get_num_threads()
+        if os.getpid() == _PROCESS and entry.ahead.get(sizes) != threads and len(entry.ahead) < _AHEAD_MAX:
+            entry.ahead[sizes] = threads
+            self._engine._learnt.tell_paces(signature, is_beside=True)
 
     def take_over(self, signature: SignatureState) -> None:
         """What other processes have measured holds until it has been looked at again here."""
         if self._is_wanted:
             for sizes in signature.entry.aside:
                 self._engine.site._stand_aside(signature.key, sizes, CALLS_ASIDE)
-            for sizes in signature.entry.ahead:
-                self._engine.site._leave_untried(signature.key, sizes)
+            for sizes, threads in signature.entry.ahead.items():
+                if threads == torch.get_num_threads():
+                    self._engine.site._leave_untried(signature.key, sizes)
 
     def words(self) -> "list[str]":
         """Of structures whose calls run the plain function, why."""
