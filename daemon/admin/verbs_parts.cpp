@@ -13,8 +13,7 @@ constexpr size_t kNoteBytesMax = 512 << 10;
 }  // namespace
 
 /// A client found that calls of a key are no one graph, or what is to be known of a callable before its keys are made.
-/// The next process is told what it `note`s of that, and need not find it out. With `instead_of` nothing is changed
-/// where another note than that is known by now: what a client says beside it would undo what others have found.
+/// The next process is told what it `note`s of that, and need not find it out.
 Task<Json> SplitVerb(const VerbCall& call) {
   const std::string note = call.Text("note");
   if (note.empty() || note.size() > kNoteBytesMax) {
@@ -22,10 +21,7 @@ Task<Json> SplitVerb(const VerbCall& call) {
   }
   CO_TRY_ASSIGN(const proto::EntryKeyT key, KeyOf(call.arguments.value("components", Json::array())));
   const Digest digest = ToKey(key).ToDigest();
-  const bool is_conditional = call.arguments.contains("instead_of");
-  Entries::Change change = [&note, is_conditional, known = call.Text("instead_of")](proto::EntryRecordT& record) {
-    if (!is_conditional || record.in_parts == known) record.in_parts = note;
-  };
+  Entries::Change change = [&note](proto::EntryRecordT& record) { record.in_parts = note; };
   CO_TRY(co_await call.core.entries.Update(digest, key, std::move(change), call.until));
   co_return Json{{"key", digest.ToHex()}};
 }

@@ -236,18 +236,6 @@ TEST_F(ExplainTest, NotesBesideAnArtifactThatItAgreedWithEager) {
   EXPECT_TRUE(Refused("agreed", noted).starts_with("invalid:"));
 }
 
-TEST_F(ExplainTest, WhatIsSaidBesideANoteDoesNotUndoAnotherOne) {
-  const auto key = MakeKey("f");
-  const auto note = [&] { return connection_->Lookup(*key)->reply.in_parts; };
-  Ask("split", {{"components", Parts(*key)}, {"note", "mine"}, {"instead_of", ""}});
-  EXPECT_EQ(note(), "mine") << "there was none";
-  Ask("split", {{"components", Parts(*key)}, {"note", "another"}});
-  Ask("split", {{"components", Parts(*key)}, {"note", "mine, and more"}, {"instead_of", "mine"}});
-  EXPECT_EQ(note(), "another");
-  Ask("split", {{"components", Parts(*key)}, {"note", "another, and more"}, {"instead_of", "another"}});
-  EXPECT_EQ(note(), "another, and more");
-}
-
 TEST_F(ExplainTest, TellsTheNextProcessThatAProgramRunsInParts) {
   const auto key = MakeKey("f");
   Ask("split", {{"components", Parts(*key)}, {"note", R"({"why": "a value", "codes": {}})"}});

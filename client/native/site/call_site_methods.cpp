@@ -132,15 +132,6 @@ PyObject* StandAside(PyObject* object, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-/// leave_untried(signature, sizes): calls of such sizes are served without a trial for some thousand calls.
-PyObject* LeaveUntried(PyObject* object, PyObject* args) {
-  PyObject* signature;
-  unsigned long long sizes;
-  if (!PyArg_ParseTuple(args, "SK", &signature, &sizes)) return nullptr;
-  reinterpret_cast<CallSite*>(object)->variants.TrialsOf(TextOf(signature))->LeaveUntried(sizes);
-  Py_RETURN_NONE;
-}
-
 /// leave_to_eager(reason): calls whose arguments are not taken for this reason run eagerly without a word from now on.
 PyObject* LeaveToEager(PyObject* object, PyObject* reason) {
   const char* const text = PyUnicode_AsUTF8(reason);
@@ -216,7 +207,6 @@ PyMethodDef kCallSiteMethods[] = {
     {"_refuse", Refuse, METH_VARARGS,
      "Runs calls of a signature eagerly that no variant serves, or by another callable."},
     {"_stand_aside", StandAside, METH_VARARGS, "Runs some calls of a signature by the plain function."},
-    {"_leave_untried", LeaveUntried, METH_VARARGS, "Serves calls of a signature without a trial for long."},
     {"_try_plain", TryPlain, METH_O, "Runs the plain function where that is faster than what is served."},
     {"_leave_to_eager", LeaveToEager, METH_O, "Runs calls eagerly whose arguments are not taken for a reason."},
     {"_set_waiting", SetWaiting, METH_VARARGS, "Runs calls of a signature eagerly until it has a variant for them."},

@@ -18,7 +18,7 @@ uint64_t SizesOf(const std::vector<const at::Tensor*>& tensors);
 
 /// One call's turn in the trials of its signature, and how long it takes where that is timed. `paces` is the engine's
 /// (ingot/site/paces.py), null where no trial is to begin: its `may_begin()` is asked, its
-/// `verdict(signature, sizes, stands_aside, served_ns, plain_ns)` is told what one comes to, as Trials::Note says.
+/// `verdict(signature, sizes, stands_aside, served_ns, plain_ns)` is told what one comes to.
 class TimedCall {
  public:
   /// Nobody's turn: served, and not timed.

@@ -7,7 +7,7 @@ namespace ingot::client {
 namespace {
 
 // Calls between trials of what is settled, and while calls stand aside.
-constexpr uint32_t kQuietMax = 1 << 16, kUntriedMax = 1 << 11, kAsideMin = 256;
+constexpr uint32_t kQuietMax = 1 << 16, kAsideMin = 256;
 // Calls of other sizes, or that were answered otherwise, after which a trial is given up.
 constexpr uint32_t kCallsMax = 256;
 constexpr size_t kSettledMax = 64, kAsideSizesMax = 16;
@@ -47,7 +47,7 @@ std::optional<bool> Trials::Trial::Judge() {
   ++rounds;
   slower += IsSlower(of_served, of_plain, was_aside) ? 1 : -1;
   clear += of_served < of_plain - of_plain / 5 ? 1 : 0;
-  if (IsClear() && clear >= kClearRounds) return false;
+  if (clear == rounds && clear >= kClearRounds) return false;
   if (was_aside && slower >= static_cast<int>(kClearRounds)) return true;
   if (slower >= kLead) return true;
   if (slower <= -kLead) return false;
@@ -76,8 +76,7 @@ Trials::Turn Trials::Next(uint64_t sizes, const std::function<bool()>& may_begin
       --left_;
       return otherwise;
     }
-    if (settled_.contains(sizes) || settled_.size() >= kSettledMax || untried_.contains(sizes)) {
-      if (quiet_ >= kUntriedMax) untried_.clear();
+    if (settled_.contains(sizes) || settled_.size() >= kSettledMax) {
       if (quiet_ >= kQuietMax) settled_.clear();
       quiet_ = std::min(quiet_ * 2, kQuietMax);
       left_ = quiet_;
@@ -127,21 +126,17 @@ std::optional<Trials::Verdict> Trials::Note(Turn turn, uint64_t sizes, std::chro
   if (++trial_->step < 4) return std::nullopt;
   const std::optional<bool> stands_aside = trial_->Judge();
   if (!stands_aside) return std::nullopt;
-  const bool is_told = trial_->was_aside != *stands_aside || trial_->IsClear();
+  const bool was_aside = trial_->was_aside;
   const Verdict verdict{.sizes = sizes,
                         .stands_aside = *stands_aside,
                         .served = Median(trial_->served, trial_->rounds),
                         .plain = Median(trial_->plain, trial_->rounds)};
   Settle(*stands_aside);
-  return is_told ? std::optional(verdict) : std::nullopt;
+  return was_aside == *stands_aside ? std::nullopt : std::optional(verdict);
 }
 
 void Trials::StandAside(uint64_t sizes, uint32_t calls) {
   Keep(sizes, Aside{.left = calls, .calls = calls, .is_own = false});
-}
-
-void Trials::LeaveUntried(uint64_t sizes) {
-  if (untried_.size() < kSettledMax) untried_.insert(sizes);
 }
 
 /// Of too many sizes another is served again, and tried when its turn comes.

@@ -41,13 +41,11 @@ class Trials {
   Turn Next(uint64_t sizes, const std::function<bool()>& may_begin);
 
   /// A call whose turn was timed took so long, and gave its answer that way. What a trial comes to, where it ends a
-  /// trial and is another verdict than the one before, or so clear that other processes need no trial.
+  /// trial and is another verdict than the one before.
   std::optional<Verdict> Note(Turn turn, uint64_t sizes, std::chrono::nanoseconds took);
 
   /// The next calls of such sizes run the plain function, then they are served again.
   void StandAside(uint64_t sizes, uint32_t calls);
-  /// Serving such sizes is clearly faster elsewhere: no trial of them here for some thousand calls.
-  void LeaveUntried(uint64_t sizes);
   /// Something else serves from now on.
   void Restart();
 
@@ -64,7 +62,6 @@ class Trials {
 
     bool IsPlain() const;
     Turn Next();
-    bool IsClear() const { return clear == rounds; }
     /// Ends a round; whether the trial stands aside, where it is over.
     std::optional<bool> Judge();
   };
@@ -79,7 +76,6 @@ class Trials {
   uint32_t before_, left_, quiet_;
   std::optional<Trial> trial_;
   std::unordered_set<uint64_t> settled_;  ///< sizes that have been tried
-  std::unordered_set<uint64_t> untried_;  ///< sizes that others have tried
   std::unordered_map<uint64_t, Aside> aside_;
 };
 

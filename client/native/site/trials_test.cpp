@@ -27,9 +27,7 @@ class TrialsTest : public ::testing::Test {
     const bool is_plain = turn == Turn::kPlain || turn == Turn::kTimedPlain;
     const int64_t took = is_plain ? plain_ns(sizes) : served_ns(sizes);
     if (turn == Turn::kTimedServed || turn == Turn::kTimedPlain) {
-      const auto said = trials.Note(turn, sizes, nanoseconds(took));
-      const bool is_first = said && !said->stands_aside && verdicts.empty();
-      if (said) (is_first ? ahead : verdicts).push_back(*said);
+      if (const auto said = trials.Note(turn, sizes, nanoseconds(took))) verdicts.push_back(*said);
     }
     plain += is_plain ? 1 : 0;
     return turn;
@@ -42,7 +40,7 @@ class TrialsTest : public ::testing::Test {
   bool may_begin = true;
   std::function<int64_t(uint64_t)> served_ns = [](uint64_t) { return 100'000; };
   std::function<int64_t(uint64_t)> plain_ns = [](uint64_t) { return 300'000; };
-  std::vector<Trials::Verdict> verdicts, ahead;  ///< ahead: those of sizes that have never stood aside
+  std::vector<Trials::Verdict> verdicts;
   int plain = 0;
 };
 
@@ -153,35 +151,6 @@ TEST_F(TrialsTest, WhatOthersHaveFoundHoldsForSoManyCalls) {
   EXPECT_EQ(plain, 20);
   EXPECT_EQ(Call(), Turn::kServed);
   EXPECT_TRUE(verdicts.empty());
-}
-
-TEST_F(TrialsTest, WhatIsClearlyFasterIsToldOnce) {
-  Calls(100'000);
-  ASSERT_EQ(ahead.size(), 1U);
-  EXPECT_EQ(ahead[0].sizes, 1U);
-  EXPECT_EQ(ahead[0].plain.count(), 300'000);
-}
-
-TEST_F(TrialsTest, WhatIsHardlyFasterIsNotTold) {
-  served_ns = [](uint64_t) { return 290'000; };
-  Calls(10'000);
-  EXPECT_TRUE(ahead.empty());
-}
-
-TEST_F(TrialsTest, WhatOthersHaveFoundFasterIsTriedMuchLater) {
-  served_ns = [](uint64_t) { return 330'000; };  // They were wrong, or this machine is another.
-  trials.LeaveUntried(1);
-  trials.Restart();  // As variants are found.
-  Calls(4'000);
-  EXPECT_EQ(plain, 0);
-  Calls(20'000);
-  EXPECT_EQ(Call(), Turn::kPlain);
-}
-
-TEST_F(TrialsTest, WhatNobodyHasFoundIsTriedBesideWhatOthersHave) {
-  trials.LeaveUntried(1);
-  for (int i = 0; i < 1'000; ++i) EXPECT_FALSE(Call(1 + static_cast<uint64_t>(i % 2)) == Turn::kPlain && i % 2 == 0);
-  EXPECT_EQ(plain, 4);
 }
 
 TEST_F(TrialsTest, WhateverIsSaidToStandAsideDoesHoweverManySizesThereAre) {

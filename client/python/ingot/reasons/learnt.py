@@ -14,7 +14,7 @@ from ingot import _native, errors
 from ingot.reasons import notes
 from ingot.site import background
 from ingot.trace import calls, keys
-from ingot.site.entry import Entry, SignatureState
+from ingot.site.entry import SignatureState
 
 if typing.TYPE_CHECKING:
     from ingot.site.engine import Engine
@@ -26,10 +26,6 @@ class _Telling(typing.NamedTuple):
     text: "typing.Callable[[], str]"
     components: "typing.Callable[[], list[keys.Component]]"
     done: threading.Event
-    entry: "Entry | None" = None
-    """Whose note it is; it becomes ``Entry.told``."""
-    is_beside: bool = False
-    """Nothing is lost where another process has told something else meanwhile: that stays."""
 
 
 class Learnt:
@@ -90,18 +86,16 @@ class Learnt:
                                 limits=notes.limits_of(why, self._engine.config), varied=varied)
         self.tell_paces(signature)
 
-    def tell_paces(self, signature: SignatureState, is_beside: bool = False) -> None:
-        """For which of their calls the plain function is faster or clearly slower, beside what else is known of them."""
+    def tell_paces(self, signature: SignatureState) -> None:
+        """For which of their calls the plain function is faster, beside what else is known of them."""
         entry = signature.entry
-        aside = tuple((sizes, *took) for sizes, took in entry.aside.items())
-        note = (entry.note or notes.Note("", "refused", False, ()))._replace(aside=aside, ahead=tuple(sorted(entry.ahead.items())))
-        self._tell(note.to_text, lambda: entry.key.components, entry, is_beside)
+        note = (entry.note or notes.Note("", "refused", False, ()))._replace(aside=tuple((sizes, *took) for sizes, took in entry.aside.items()))
+        self._tell(note.to_text, lambda: entry.key.components)
 
     # -- on the way to the daemon --------------------------------------------------------------------
 
-    def _tell(self, text: "typing.Callable[[], str]", components: "typing.Callable[[], list[keys.Component]]", entry: "Entry | None" = None,
-              is_beside: bool = False) -> None:
-        telling = _Telling(text, components, threading.Event(), entry, is_beside)
+    def _tell(self, text: "typing.Callable[[], str]", components: "typing.Callable[[], list[keys.Component]]") -> None:
+        telling = _Telling(text, components, threading.Event())
         with self._lock:
             self._under_way.append(telling)
         background.tell(self, telling)
@@ -110,14 +104,9 @@ class Learnt:
         """In the background."""
         engine = self._engine
         try:
-            note, entry = telling.text(), telling.entry
-            query = {"components": telling.components(), "note": note}
-            if telling.is_beside and entry is not None:
-                query["instead_of"] = entry.told
+            query = json.dumps({"components": telling.components(), "note": telling.text()})
             engine._link.open_first()
-            engine._link.get(engine.config.connect_ms_max).query("split", json.dumps(query))
-            if entry is not None:
-                entry.told = note
+            engine._link.get(engine.config.connect_ms_max).query("split", query)
         except errors.Error as e:
             engine._note_daemon_error(e)
         finally:

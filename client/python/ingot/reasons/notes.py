@@ -46,8 +46,6 @@ class Note(typing.NamedTuple):
     """``limits_of`` the configuration, where one of them is the reason."""
     varied: "tuple[tuple[str, str, int], ...]" = ()
     """(kind, where, how often) of what other processes found otherwise, and came to the same end."""
-    ahead: "tuple[tuple[int, int], ...]" = ()
-    """``Entry.ahead``, as rows."""
 
     def to_text(self) -> str:
         return json.dumps(self._asdict())
@@ -71,13 +69,12 @@ def note_of(text: str) -> "Note | None":
         read = tuple((str(kind), str(where), str(digest)) for kind, where, digest in found.read)
         _record(read)
         aside = tuple((sizes, served, plain) for sizes, served, plain in found.aside)
-        ahead = tuple((sizes, threads) for sizes, threads in found.ahead)
-        are_numbers = all(type(number) is int and 0 <= number < 1 << 64 for row in (*aside, *ahead) for number in row)
+        are_numbers = all(type(number) is int and 0 <= number < 1 << 64 for row in aside for number in row)
         told = tuple(str(name) for name in found.told_pure)
         limits = tuple(int(number) for number in found.limits)
         varied = tuple((str(kind), str(where), int(times)) for kind, where, times in found.varied)
         is_one = isinstance(found.why, str) and found.reason in ("refused", "failed") and are_numbers
-        return Note(found.why, found.reason, bool(found.comes_apart), read, aside, told, limits, varied, ahead) if is_one else None
+        return Note(found.why, found.reason, bool(found.comes_apart), read, aside, told, limits, varied) if is_one else None
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 

@@ -37,10 +37,6 @@ class Entry:
         self.aside: "dict[int, tuple[int, int]]" = {}
         """Of calls for which the plain function is faster, by their sizes (client/native/site/timed_call.h): what a served call takes and
         what that takes, in nanoseconds; measured here or in another process."""
-        self.ahead: "dict[int, int]" = {}
-        """Sizes of calls that are served clearly faster, with the threads that both ways had; no process needs to find that out again."""
-        self.told = ""
-        """The note that the store has, as far as this process knows."""
 
     def usable(self) -> "list[binding.Variant]":
         """The variants whose dependency record holds in this process now; others wait for their state to return."""

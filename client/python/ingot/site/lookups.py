@@ -41,10 +41,9 @@ class Lookups:
             counters.add_seconds("lookup", time.perf_counter() - began)
         if not reply["variants"]:
             engine._last_miss = miss.of_reply(reply)
-        entry.told = reply["in_parts"]
-        note = self._note(entry, entry.told, call)
+        note = self._note(entry, reply["in_parts"], call)
         if note is not None:
-            entry.aside, entry.ahead = {sizes: (served, plain) for sizes, served, plain in note.aside}, dict(note.ahead)
+            entry.aside = {sizes: (served, plain) for sizes, served, plain in note.aside}
             entry.note = note if note.why else None
         if entry.note is not None:
             engine._last_miss = miss.Miss(entry.note.reason, f"found out earlier: {entry.note.why}")
