@@ -6,10 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstddef>
-#include <cstring>
 #include <ctime>
 #include <system_error>
 #include <utility>
@@ -101,19 +98,9 @@ struct Said {
   uint64_t calls = 0;
 };
 Said Read(const UniqueFd& page) {
-  std::array<char, sizeof(ClientLoad)> bytes;
-  if (pread(page.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return {};
-  const auto field = [&bytes]<typename T>(T& value, size_t offset) {
-    std::memcpy(&value, bytes.data() + offset, sizeof value);
-  };
-  uint64_t magic = 0;
-  Said said;
-  field(magic, offsetof(ClientLoad, magic));
-  if (magic != proto::kClientLoadMagic) return {};
-  field(said.running, offsetof(ClientLoad, running));
-  field(said.threads, offsetof(ClientLoad, threads));
-  field(said.calls, offsetof(ClientLoad, calls));
-  return said;
+  ClientLoad found{};
+  if (pread(page.get(), &found, sizeof found, 0) != sizeof found || found.magic != proto::kClientLoadMagic) return {};
+  return {found.running, found.threads, found.calls};
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <optional>
 
+#include "cache/net/loopback.h"
+
 namespace ingot::daemon::web {
 namespace {
 
@@ -67,10 +69,7 @@ bool IsLoopbackHost(std::string_view text) {
   std::string host(split->host);
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; };
   std::ranges::transform(host, host.begin(), lower);
-  if (host == "localhost") return true;
-  boost::system::error_code error;
-  const asio::ip::address address = asio::ip::make_address(host, error);
-  return !error && address.is_loopback();
+  return cache::IsLoopback(host);
 }
 
 }  // namespace ingot::daemon::web

@@ -121,9 +121,7 @@ void MachineShare::LeaveToParent() {
   ++forks;
   of_thread = {};  // A call in whose middle it was is the parent's.
   MachineShare* const parents = share_of_process.exchange(nullptr);
-  if (parents == nullptr) return;
-  parents->is_parents_ = true;
-  parents->page_ = &parents->own_->unshared;
+  if (parents != nullptr) parents->page_ = &parents->own_->unshared;
 }
 
 // The page is the parent's: what a child's calls say goes nowhere until it is connected by itself. When the library is
@@ -177,8 +175,7 @@ double MachineShare::PartOfOne(uint32_t running) {
 }
 
 MachineShare::Call::Call(MachineShare& share, int most, bool is_fixed)
-    : share_(share),
-      page_(*share.page_.load(std::memory_order_acquire)),
+    : page_(*share.page_.load(std::memory_order_acquire)),
       of_fork_(forks.load(std::memory_order_relaxed)),
       is_part_(of_thread.depth++ > 0),
       threads_(most),
@@ -205,7 +202,7 @@ MachineShare::Call::Call(MachineShare& share, int most, bool is_fixed)
 MachineShare::Call::~Call() {
   if (of_fork_ != forks.load(std::memory_order_relaxed)) return;
   --of_thread.depth;
-  if (is_part_ || share_.is_parents_.load(std::memory_order_relaxed)) return;
+  if (is_part_) return;
   page_.threads.fetch_sub(static_cast<uint32_t>(threads_), std::memory_order_relaxed);
   page_.running.fetch_sub(1, std::memory_order_relaxed);
 }

@@ -71,7 +71,6 @@ class MachineShare {
     int steady_threads() const { return steady_threads_; }
 
    private:
-    MachineShare& share_;
     proto::ClientLoad& page_;
     const uint32_t of_fork_;  ///< in how many children of children it began
     const bool is_part_;
@@ -107,7 +106,6 @@ class MachineShare {
   // Thousandths. Written by whoever looks.
   std::atomic<uint32_t> cores_milli_ = 0, others_milli_ = 0;
   std::atomic<bool> is_followed_ = false;
-  std::atomic<bool> is_parents_ = false;  ///< in a child of fork: what it says is said for another process
   std::atomic<int64_t> look_again_ns_ = 0;
   std::atomic<bool> looking_ = false;
   std::unique_ptr<Own> own_;
