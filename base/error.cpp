@@ -16,6 +16,7 @@ std::string_view CodeName(Code code) {
     case Code::kUnavailable: return "unavailable";
     case Code::kInternal: return "internal";
     case Code::kHalfDone: return "half_done";
+    case Code::kDenied: return "denied";
   }
   return "internal";
 }

@@ -22,6 +22,7 @@ enum class Code : uint8_t {
   kUnavailable = 10,  ///< The other side cannot be reached; trying later may help.
   kInternal = 11,     ///< A bug in Ingot.
   kHalfDone = 12,     ///< A step failed after others had written what the caller sees: it may be half changed.
+  kDenied = 13,       ///< Right, but not for this caller: another right, user or place is needed.
 };
 
 /// Lower-case name of a code, as printed and as sent in JSON ("not_found").

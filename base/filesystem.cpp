@@ -211,6 +211,25 @@ class PosixFilesystem final : public Filesystem {
 
 }  // namespace
 
+Result<NewFile> NewFile::Create(std::string path) {
+  std::string temporary = path + "." + std::to_string(getpid()) + ".tmp";
+  unlink(temporary.c_str());
+  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd) return ErrorFromErrno(errno, "create " + temporary);
+  return NewFile(std::move(path), std::move(temporary), std::move(fd));
+}
+
+NewFile::~NewFile() {
+  if (fd_ && !temporary_.empty()) unlink(temporary_.c_str());
+}
+
+Status NewFile::Finish() {
+  if (::fsync(fd_.get()) != 0) return ErrorFromErrno(errno, "sync " + temporary_);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return ErrorFromErrno(errno, "rename " + temporary_);
+  temporary_.clear();
+  return {};
+}
+
 Result<UniqueFd> OpenRegular(const std::string& path) {
   // Without O_NONBLOCK the call itself waits for a pipe's other end.
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));

@@ -54,6 +54,27 @@ Filesystem& RealFilesystem();
 /// waiting for ever. Nothing is waited for.
 Result<UniqueFd> OpenRegular(const std::string& path);
 
+/// A file that gets its name, in the place of what had it, when it is whole. What is not finished is removed.
+class NewFile {
+ public:
+  /// Mode 0600, under another name beside `path`; never through a link. Errors as Filesystem.
+  static Result<NewFile> Create(std::string path);
+  NewFile(NewFile&&) = default;
+  NewFile& operator=(NewFile&&) = delete;
+  ~NewFile();
+
+  int fd() const { return fd_.get(); }
+  Status Finish();
+
+ private:
+  NewFile(std::string path, std::string temporary, UniqueFd fd)
+      : path_(std::move(path)), temporary_(std::move(temporary)), fd_(std::move(fd)) {}
+
+  std::string path_;
+  std::string temporary_;  ///< Empty once it has its name, or has been moved from.
+  UniqueFd fd_;
+};
+
 /// The Error for a failed system call: "rename /a/b: No space left on device".
 Error ErrorFromErrno(int number, const std::string& what);
 

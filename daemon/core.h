@@ -98,7 +98,8 @@ struct Core {
         artifacts(blobs, config),
         entries(index, config),
         estimator(store, entries),
-        cluster(config, clock, artifacts, entries, std::move(cluster_parts)),
+        newest(store),
+        cluster(config, clock, artifacts, entries, newest, std::move(cluster_parts)),
         sharing(*this),
         recall(*this),
         jobs(*this),
@@ -112,9 +113,16 @@ struct Core {
         recent(config, clock),
         store_note(config),
         pool(config.pool_threads, config.pool_queue_max, [] { GiveWay(kPoolNice); }, std::move(elsewhere)) {
+    cluster.target = [this] { return target(); };
     cluster.on_fetched = [this](cache::Provenance provenance, Digest text, std::vector<int64_t> gears) {
       shadowing.Fetched(std::move(provenance), text, std::move(gears));
     };
+  }
+
+  /// What code is made for here, "x86-64-v4"; "" where no compiler can be started. Waits for the first.
+  std::string target() const {
+    const Result<CompilerFacts> facts = compilers.Facts();
+    return facts ? facts->level : "";
   }
 
   const Config& config;
@@ -127,6 +135,7 @@ struct Core {
   Artifacts artifacts;
   Entries entries;
   CompileTimeEstimator estimator;
+  NewestSeen newest;
   Cluster cluster;
   Sharing sharing;
   Recall recall;

@@ -278,7 +278,10 @@ Status RunDaemon(Start& start, const Graphs& graphs, const std::string& build) {
     LogError("serves no other daemons", {{"reason", serving.error()}});
   }
   // A client that finds the lock held and the socket dead takes it for unreachable.
-  Server server(core, {.endpoint = endpoint, .build = build, .before_close = [&place] { place.Name(""); }});
+  Server server(core, {.endpoint = endpoint,
+                       .build = build,
+                       .admin_socket = endpoint.AdminSocket(place.socket, place.store_lock.has_value()),
+                       .before_close = [&place] { place.Name(""); }});
   TRY(server.Listen());
   place.Name(endpoint.socket);
   TellStarter(start.ready_fd, "ok");

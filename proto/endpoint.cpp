@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -36,14 +37,24 @@ std::string DefaultStore() {
 }
 
 /// The same for every process of one user that has the same runtime directory.
-std::string MemorySocket(const std::string& home) {
-  const std::string name = DigestOf(home).ToShort() + ".sock";
+std::string RuntimeDirectory() {
   if (std::string run = Environment("XDG_RUNTIME_DIR"); !run.empty() && access(run.c_str(), W_OK) == 0) {
-    return run + "/ingot/" + name;
+    return run + "/ingot";
   }
   std::string tmp = Environment("TMPDIR");
   if (tmp.empty()) tmp = "/tmp";
-  return fmt::format("{}/ingot-{}/{}", tmp, getuid(), name);
+  return fmt::format("{}/ingot-{}", tmp, getuid());
+}
+
+/// Not from the environment of who has started a program with more rights than his own.
+Result<uid_t> DaemonUser() {
+  const char* const said = secure_getenv("INGOT_DAEMON_UID");
+  if (said == nullptr || *said == 0) return geteuid();
+  const std::string_view text = said;
+  uid_t user = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), user);
+  if (error == std::errc() && end == text.data() + text.size()) return user;
+  return Error(Code::kInvalid, fmt::format("INGOT_DAEMON_UID is '{}', and the number of a user is wanted", text));
 }
 
 constexpr size_t kSocketBytesMax = sizeof(sockaddr_un::sun_path) - 1;
@@ -80,16 +91,24 @@ Result<Endpoint> ResolveEndpoint(std::string store_dir, std::string socket, std:
   };
   endpoint.store_dir = whole(store_dir);
   endpoint.home = fmt::format("{}/{}", endpoint.store_dir, build);
+  TRY_ASSIGN(endpoint.daemon_uid, DaemonUser());
+  endpoint.runtime_dir = std::filesystem::absolute(RuntimeDirectory(), failed).string();
   if (!socket.empty()) {
     endpoint.socket = endpoint.memory_socket = std::filesystem::absolute(socket, failed).string();
   } else {
-    endpoint.memory_socket = std::filesystem::absolute(MemorySocket(endpoint.home), failed).string();
+    endpoint.memory_socket = fmt::format("{}/{}.sock", endpoint.runtime_dir, DigestOf(endpoint.home).ToShort());
     endpoint.socket = endpoint.home + "/socket";
     if (endpoint.socket.size() > kSocketBytesMax) endpoint.socket = endpoint.memory_socket;
   }
   TRY(CheckSocketPath(endpoint.socket));
   TRY(CheckSocketPath(endpoint.memory_socket));
   return endpoint;
+}
+
+std::string Endpoint::AdminSocket(const std::string& at, bool holds_store) const {
+  if (std::string beside = home + "/admin"; holds_store && beside.size() <= kSocketBytesMax) return beside;
+  // Of two daemons that serve one store from memory, at sockets that were said, each has its own.
+  return fmt::format("{}/{}.admin", runtime_dir, DigestOf(home + "\n" + at).ToShort());
 }
 
 std::string SocketLockPath(const std::string& socket) { return socket + ".lock"; }

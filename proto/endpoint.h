@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,8 +33,16 @@ struct Endpoint {
   /// Where a daemon listens that cannot have the store and serves from memory.
   std::string memory_socket{};
   bool store_is_said = false;  ///< By an argument or the environment.
+  /// Where what belongs to no store is: a directory of this user alone, named after `home`.
+  std::string runtime_dir{};
+  /// Whose process the daemon is: this user's, unless INGOT_DAEMON_UID names another, as for the clients of one that
+  /// serves several (docs/security.md).
+  uid_t daemon_uid = geteuid();
 
   std::string lock_path() const { return home + "/LOCK"; }  ///< Held by the daemon while it lives.
+  /// Where the daemon is administered that serves at `socket`: beside what it keeps, never in the directory of a socket
+  /// that was said, which others may have been given (containers).
+  std::string AdminSocket(const std::string& socket, bool holds_store) const;
 };
 
 /// Fills what is empty: INGOT_STORE_DIR, else $XDG_CACHE_HOME/ingot, else ~/.cache/ingot. A socket

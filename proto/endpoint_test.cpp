@@ -45,6 +45,34 @@ TEST(ResolveEndpoint, GoesElsewhereWhereTheStoresPathIsTooLong) {
   EXPECT_EQ(ResolveEndpoint(dir / "store", "/" + std::string(120, 'x')).error().code(), Code::kInvalid);
 }
 
+TEST(ResolveEndpoint, IsAdministeredInNoFolderThatASocketWasSaidToBeIn) {
+  const TempDir dir;
+  setenv("TMPDIR", (dir / "tmp").c_str(), 1);
+  const Result<Endpoint> endpoint = ResolveEndpoint(dir / "store", dir / "given/sock");
+  const Result<Endpoint> of_long = ResolveEndpoint(dir / std::string(120, 'x'), dir / "given/sock");
+  unsetenv("TMPDIR");
+  ASSERT_TRUE(endpoint && of_long);
+  EXPECT_EQ(endpoint->AdminSocket(endpoint->socket, true), endpoint->home + "/admin");
+  const std::string from_memory = endpoint->AdminSocket(endpoint->memory_socket, false);
+  EXPECT_EQ(DirectoryOf(from_memory), endpoint->runtime_dir);
+  // Of two that serve one store from memory, at other sockets, each has its own.
+  EXPECT_NE(endpoint->AdminSocket(dir / "other", false), from_memory);
+  EXPECT_EQ(DirectoryOf(of_long->AdminSocket(of_long->socket, true)), of_long->runtime_dir);
+}
+
+TEST(ResolveEndpoint, ExpectsTheDaemonOfTheUserThatIsNamed) {
+  const TempDir dir;
+  unsetenv("INGOT_DAEMON_UID");
+  EXPECT_EQ(ResolveEndpoint(dir / "store")->daemon_uid, geteuid());
+  setenv("INGOT_DAEMON_UID", "10001", 1);
+  EXPECT_EQ(ResolveEndpoint(dir / "store")->daemon_uid, 10001u);
+  for (const char* wrong : {"root", "-1", "1 2", "99999999999", "1x"}) {
+    setenv("INGOT_DAEMON_UID", wrong, 1);
+    EXPECT_EQ(ResolveEndpoint(dir / "store").error().code(), Code::kInvalid) << wrong;
+  }
+  unsetenv("INGOT_DAEMON_UID");
+}
+
 TEST(IsUntouched, OnceSomethingIsThereItIsNot) {
   const TempDir dir;
   const Result<Endpoint> endpoint = ResolveEndpoint(dir / "store");

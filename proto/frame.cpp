@@ -50,25 +50,9 @@ Status ReadExactly(int socket, uint8_t* to, size_t size, std::vector<UniqueFd>& 
     // A peer that always has one more byte must not get past the deadline.
     if (deadline.passed()) return Error(Code::kTimeout, "no reply before the deadline");
     TRY(Await(socket, POLLIN, deadline));
-    iovec part{to, size};
-    ControlBuffer control;
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.bytes;
-    message.msg_controllen = sizeof control.bytes;
-    const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    const ssize_t got = ReceiveSome(socket, {to, size}, descriptors);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got < 0) return SystemError(Code::kUnavailable, "receive");
-    for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-      if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-      const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-      for (size_t i = 0; i < count; ++i) {
-        int fd;
-        std::memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-        descriptors.emplace_back(fd);
-      }
-    }
     if (descriptors.size() > kFrameDescriptorsMax) {
       return Error(Code::kCorrupt, "more descriptors than a frame may carry arrived");
     }
@@ -91,6 +75,28 @@ Status ReadBody(int socket, Buffer& body, size_t size, std::vector<UniqueFd>& de
 }
 
 }  // namespace
+
+ssize_t ReceiveSome(int socket, std::span<uint8_t> into, std::vector<UniqueFd>& descriptors) {
+  iovec part{into.data(), into.size()};
+  ControlBuffer control;
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes;
+  message.msg_controllen = sizeof control.bytes;
+  const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  if (got < 0) return got;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+      descriptors.emplace_back(fd);
+    }
+  }
+  return got;
+}
 
 std::array<uint8_t, kFrameHeaderBytes> EncodeHeader(const FrameHeader& header) {
   std::array<uint8_t, kFrameHeaderBytes> out{};

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/bytes.h"
@@ -42,6 +45,9 @@ struct Frame {
 /// deadline passed, perhaps within a frame, so that the connection is of no use afterwards.
 Status SendFrame(int socket, const FrameHeader& header, Bytes body, Deadline deadline,
                  const std::vector<int>& descriptors = {});
+/// What recvmsg gives at once (-1: errno, EAGAIN where there is nothing yet); descriptors that come with it are
+/// appended.
+ssize_t ReceiveSome(int socket, std::span<uint8_t> into, std::vector<UniqueFd>& descriptors);
 /// kExhausted when the body has more than `bytes_max` bytes, kCorrupt when it is no frame.
 Result<Frame> ReceiveFrame(int socket, Deadline deadline, uint32_t bytes_max = kFrameBytesMax);
 

@@ -242,7 +242,7 @@ std::string RemotePrintable(std::string_view text) {
 }
 
 Error RemoteError(uint8_t code, std::string_view text) {
-  const bool is_known = code >= static_cast<uint8_t>(Code::kInvalid) && code <= static_cast<uint8_t>(Code::kHalfDone);
+  const bool is_known = code >= static_cast<uint8_t>(Code::kInvalid) && code <= static_cast<uint8_t>(Code::kDenied);
   return Error(is_known ? static_cast<Code>(code) : Code::kUnavailable, RemotePrintable(text));
 }
 

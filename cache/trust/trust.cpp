@@ -194,6 +194,12 @@ Judgement Trust::JudgeEnvelope(Bytes envelope) const {
   return state.policy->JudgeEnvelope(envelope, clock_.now_s());
 }
 
+Judgement Trust::JudgeFor(const Asked& asked, Bytes envelope) const {
+  const State state = Current();
+  if (state.policy == nullptr) return {Verdict::kNoTrustFile, "nobody is trusted: " + state.trouble, {}};
+  return state.policy->JudgeFor(asked, envelope, clock_.now_s());
+}
+
 Judgement Trust::Judge(const Received& received, Bytes envelope, Bytes artifact) const {
   return JudgeArtifact(JudgeRecord(received, envelope), artifact);
 }

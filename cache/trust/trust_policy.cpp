@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <sstream>
 
 namespace ingot::cache {
 namespace {
@@ -22,6 +23,18 @@ bool FitsOne(const std::vector<std::string>& patterns, std::string_view text) {
 bool IsAfter(int64_t later, int64_t earlier, int64_t seconds) {
   return later > earlier &&
          static_cast<uint64_t>(later) - static_cast<uint64_t>(earlier) > static_cast<uint64_t>(seconds);
+}
+
+/// Ids of the keys by whose word parts came to the builder, as he says.
+std::vector<std::string> VouchedOf(const Provenance& provenance) {
+  std::vector<std::string> out;
+  const auto vouched = provenance.facts.find(kVouchedFact);
+  if (vouched == provenance.facts.end()) return out;
+  std::istringstream words(vouched->second);
+  for (std::string word; words >> word;) out.push_back(word);
+  // What says that there are some and names none is not what a builder writes.
+  if (out.empty()) out.emplace_back();
+  return out;
 }
 
 Judgement Say(Verdict verdict, std::string text, std::optional<Provenance> provenance = {}) {
@@ -97,10 +110,14 @@ Result<const TrustedKey*> TrustPolicy::Find(std::string_view name) const {
                                             name));
 }
 
-const Domain* TrustPolicy::DomainOf(const Provenance& provenance) const {
+bool TrustPolicy::has_targets() const {
+  return std::ranges::any_of(domains_, [](const Domain& domain) { return !domain.targets.empty(); });
+}
+
+const Domain* TrustPolicy::DomainOf(const Asked& asked) const {
   const auto at = std::find_if(domains_.begin(), domains_.end(), [&](const Domain& domain) {
-    return FitsOne(domain.functions, provenance.function) && FitsOne(domain.groups, provenance.group) &&
-           FitsOne(domain.targets, provenance.target);
+    return FitsOne(domain.functions, asked.function) && FitsOne(domain.groups, asked.group) &&
+           FitsOne(domain.targets, asked.target);
   });
   return at == domains_.end() ? nullptr : &*at;
 }
@@ -200,28 +217,47 @@ Judgement TrustPolicy::JudgeSignature(Bytes envelope, int64_t now_s) const {
   return say(Verdict::kAwaitsArtifact, fmt::format("signed by {} on {}", signer, provenance.host));
 }
 
-Judgement TrustPolicy::JudgeDomain(Judgement judgement, int64_t now_s) const {
+std::string TrustPolicy::WhyNotIn(const Domain& domain, const KeyId& id) const {
+  if (domain.this_host_only) {
+    return own_ && own_->id() == id ? "" : "where only this machine's own key counts";
+  }
+  const TrustedKey* const key = Find(id);
+  if (key == nullptr) return fmt::format("and key {} is not in the trust file", id.ToShort());
+  if (std::find(key->domains.begin(), key->domains.end(), domain.name) != key->domains.end()) return "";
+  return fmt::format("which key {} may not write", key->key.name);
+}
+
+Judgement TrustPolicy::JudgeDomain(const Asked& asked, Judgement judgement, int64_t now_s) const {
   const Provenance& provenance = *judgement.provenance;
-  const Domain* const domain = DomainOf(provenance);
   const auto refuse = [&](Verdict verdict, std::string text) {
     return Say(verdict, std::move(text), std::move(judgement.provenance));
   };
-  const std::string what = fmt::format("{} for {}{}", provenance.function, provenance.target,
-                                       provenance.group.empty() ? "" : " of group " + provenance.group);
+  const std::string what = fmt::format("{}{}{}", asked.function, asked.target.empty() ? "" : " for " + asked.target,
+                                       asked.group.empty() ? "" : " of group " + asked.group);
+  // Else it would be in the next domain that fits, which others may write.
+  if (asked.target.empty() && has_targets()) {
+    return refuse(
+        Verdict::kNotInDomain,
+        fmt::format("{}: domains of the trust file are limited by target, and it is not known which asks", what));
+  }
+  if (!asked.target.empty() && provenance.target != asked.target) {
+    return refuse(Verdict::kOtherGraph, fmt::format("signed for target {}, asked for by {}", provenance.target, what));
+  }
+  const Domain* const domain = DomainOf(asked);
   if (domain == nullptr) {
     return refuse(Verdict::kNotInDomain, fmt::format("{} is in no domain of the trust file", what));
   }
-  const TrustedKey* const key = Find(provenance.builder);
-  if (domain->this_host_only) {
-    if (!own_ || own_->id() != provenance.builder) {
-      return refuse(Verdict::kNotInDomain,
-                    fmt::format("{} is in domain {}, where only this machine's own key counts", what, domain->name));
-    }
-  } else if (key == nullptr ||
-             std::find(key->domains.begin(), key->domains.end(), domain->name) == key->domains.end()) {
-    return refuse(Verdict::kNotInDomain,
-                  fmt::format("{} is in domain {}, which key {} may not write", what, domain->name,
-                              key == nullptr ? provenance.builder.ToShort() : key->key.name));
+  if (const std::string why = WhyNotIn(*domain, provenance.builder); !why.empty()) {
+    return refuse(Verdict::kNotInDomain, fmt::format("{} is in domain {}, {}", what, domain->name, why));
+  }
+  // Who passes on what others made cannot let them in where they have no word.
+  for (const std::string& id : VouchedOf(provenance)) {
+    const Result<KeyId> key = KeyId::FromHex(id);
+    const std::string why = key ? WhyNotIn(*domain, *key) : "and '" + id + "' is no key";
+    if (why.empty()) continue;
+    return refuse(
+        Verdict::kNotInDomain,
+        fmt::format("{} is in domain {}; a part of it is by the word of another key, {}", what, domain->name, why));
   }
   if (domain->age_max_s && IsAfter(now_s, provenance.built_s, *domain->age_max_s)) {
     return refuse(Verdict::kTooOld,
@@ -235,7 +271,14 @@ Judgement TrustPolicy::JudgeDomain(Judgement judgement, int64_t now_s) const {
 Judgement TrustPolicy::JudgeEnvelope(Bytes envelope, int64_t now_s) const {
   Judgement judgement = JudgeSignature(envelope, now_s);
   if (judgement.verdict != Verdict::kAwaitsArtifact) return judgement;
-  return JudgeDomain(std::move(judgement), now_s);
+  const Provenance& provenance = *judgement.provenance;
+  return JudgeDomain({provenance.function, provenance.group, provenance.target}, std::move(judgement), now_s);
+}
+
+Judgement TrustPolicy::JudgeFor(const Asked& asked, Bytes envelope, int64_t now_s) const {
+  Judgement judgement = JudgeSignature(envelope, now_s);
+  if (judgement.verdict != Verdict::kAwaitsArtifact) return judgement;
+  return JudgeDomain(asked, std::move(judgement), now_s);
 }
 
 Judgement TrustPolicy::JudgeRecord(const Received& received, Bytes envelope, int64_t now_s) const {
@@ -254,8 +297,8 @@ Judgement TrustPolicy::JudgeRecord(const Received& received, Bytes envelope, int
   if (provenance.function != received.function) {
     return refuse(Verdict::kOtherEntry, "function", provenance.function, received.function);
   }
-  if (provenance.group != received.group) {
-    return refuse(Verdict::kOtherEntry, "group", provenance.group, received.group);
+  if (provenance.group != received.asked.group) {
+    return refuse(Verdict::kOtherEntry, "group", provenance.group, received.asked.group);
   }
   if (provenance.graph_key != received.graph_key) {
     return refuse(Verdict::kOtherGraph, "graph", provenance.graph_key.ToHex(), received.graph_key.ToHex());
@@ -266,13 +309,14 @@ Judgement TrustPolicy::JudgeRecord(const Received& received, Bytes envelope, int
   if (provenance.artifact != received.artifact) {
     return refuse(Verdict::kOtherArtifact, "artifact", provenance.artifact.ToHex(), received.artifact.ToHex());
   }
-  judgement = JudgeDomain(std::move(judgement), now_s);
+  judgement = JudgeDomain(received.asked, std::move(judgement), now_s);
   if (judgement.verdict != Verdict::kAwaitsArtifact) return judgement;
-  if (received.seen_built_s && judgement.provenance->built_s < *received.seen_built_s) {
+  const std::optional<int64_t> seen = received.newest ? received.newest(*judgement.provenance) : std::nullopt;
+  if (seen && judgement.provenance->built_s < *seen) {
     return Say(Verdict::kReplayed,
-               fmt::format("built at {}, and one built at {} has been seen: an older one was put "
-                           "in its place",
-                           TimeText(judgement.provenance->built_s), TimeText(*received.seen_built_s)),
+               fmt::format("built at {}, and what its builder said at {} has been taken: an older word was put in its "
+                           "place",
+                           TimeText(judgement.provenance->built_s), TimeText(*seen)),
                std::move(judgement.provenance));
   }
   return judgement;

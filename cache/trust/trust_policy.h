@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,17 +50,24 @@ struct Judgement {
   bool trusted() const { return verdict == Verdict::kTrusted; }
 };
 
+/// The call that asks. Who may answer it is decided by this alone: nothing that a signer says of himself widens it.
+struct Asked {
+  std::string function;
+  std::string group;   ///< Team or project.
+  std::string
+      target;  ///< Of this machine's compiler, "x86-64-v4"; empty: not known, and then no limit by target holds.
+};
+
 /// What somebody is about to serve, as he has it in his hands: the signature must be over just this.
 struct Received {
+  Asked asked;
   Digest entry_key;      ///< That was asked for.
-  std::string function;  ///< Of the entry that was asked for.
-  std::string group;     ///< Team or project that asks.
-  Digest graph_key;      ///< As the received record says.
-  Digest artifact;       ///< As the received record says.
-  Sha256 variant;        ///< Of the canonical bytes of the received variant.
-  /// Build time of the newest provenance that the caller has seen of this entry and graph: nothing older is taken for
-  /// it. None: whatever is in its domain's age.
-  std::optional<int64_t> seen_built_s;
+  std::string function;  ///< Of the received record: of an entry the one that asks, of a graph the first that had it.
+  Digest graph_key;  ///< As the received record says.
+  Digest artifact;  ///< As the received record says.
+  Sha256 variant;  ///< Of the canonical bytes of the received variant.
+  /// Build time below which a builder's word is an older one that somebody put back; none: nothing of it has been seen.
+  std::function<std::optional<int64_t>(const Provenance&)> newest = {};
 };
 
 /// A public key with what it may do.
@@ -100,6 +108,10 @@ class TrustPolicy {
   /// The signature, and what the file says of its key and what was signed, with nothing to compare it to: for
   /// looking at an envelope. kAwaitsArtifact, or why not.
   Judgement JudgeEnvelope(Bytes envelope, int64_t now_s) const;
+  /// Whether what was let in for one call may answer another. kAwaitsArtifact, or why not.
+  Judgement JudgeFor(const Asked& asked, Bytes envelope, int64_t now_s) const;
+  /// Whether any domain is limited by target: then it must be known which one asks.
+  bool has_targets() const;
 
   /// Of all that it was made of: two of one digest say the same.
   const Digest& digest() const { return digest_; }
@@ -112,13 +124,15 @@ class TrustPolicy {
   const TrustedKey* Find(const KeyId& id) const;
   /// A key by its name, or the start of its id, of 8 digits at least. kNotFound; kInvalid: several.
   Result<const TrustedKey*> Find(std::string_view name) const;
-  const Domain* DomainOf(const Provenance& provenance) const;
+  const Domain* DomainOf(const Asked& asked) const;
 
  private:
   friend class PolicyReader;
   /// The first half of JudgeRecord.
   Judgement JudgeSignature(Bytes envelope, int64_t now_s) const;
-  Judgement JudgeDomain(Judgement judgement, int64_t now_s) const;
+  Judgement JudgeDomain(const Asked& asked, Judgement judgement, int64_t now_s) const;
+  /// Why a key may not write a domain; empty: it may.
+  std::string WhyNotIn(const Domain& domain, const KeyId& id) const;
   void FollowRotations();
 
   std::vector<TrustedKey> keys_;

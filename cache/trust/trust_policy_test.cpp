@@ -144,7 +144,7 @@ TEST_F(TrustPolicyTest, SignedThingsServeNowhereElse) {
   };
   EXPECT_EQ(judge([](Received& received) { received.entry_key.low ^= 1; }), Verdict::kOtherEntry);
   EXPECT_EQ(judge([](Received& received) { received.function = "other"; }), Verdict::kOtherEntry);
-  EXPECT_EQ(judge([](Received& received) { received.group = "other"; }), Verdict::kOtherEntry);
+  EXPECT_EQ(judge([](Received& received) { received.asked.group = "other"; }), Verdict::kOtherEntry);
   EXPECT_EQ(judge([](Received& received) { received.graph_key.high ^= 1; }), Verdict::kOtherGraph);
   EXPECT_EQ(judge([](Received& received) { received.variant = Sha256Of(AsBytes("more sizes")); }),
             Verdict::kOtherVariant);
@@ -203,6 +203,63 @@ domains = ["new"])",
   EXPECT_EQ(VerdictOf(*policy, keys_.ci, provenance), Verdict::kNotInDomain);
 }
 
+TEST_F(TrustPolicyTest, WhoAsksDecidesNotWhatTheSignerSays) {
+  const TrustPolicy policy = Policy();
+  // Team may write what is of group search, not prod.*, and signs a graph as one of its own.
+  const Provenance provenance = FakeProvenance();
+  const Buffer envelope = Sign(keys_.team, provenance);
+  Received received = FakeReceived(provenance);
+  ASSERT_EQ(policy.JudgeRecord(received, envelope, kNow_s).verdict, Verdict::kAwaitsArtifact);
+  received.asked.function = "prod.rank";
+  EXPECT_EQ(policy.JudgeRecord(received, envelope, kNow_s).verdict, Verdict::kNotInDomain);
+  EXPECT_EQ(policy.JudgeFor(received.asked, envelope, kNow_s).verdict, Verdict::kNotInDomain);
+  received.asked = {provenance.function, provenance.group, "x86-64-v3"};
+  EXPECT_EQ(policy.JudgeFor(received.asked, envelope, kNow_s).verdict, Verdict::kOtherGraph);
+}
+
+TEST_F(TrustPolicyTest, ATargetThatIsNotKnownIsInNoDomainOfTargets) {
+  // Were it not refused, it would fall to the second domain, which everybody may write.
+  const std::string text = fmt::format(R"(version = 1
+[[domain]]
+name = "new"
+targets = ["x86-64-v4"]
+[[domain]]
+name = "rest"
+[[key]]
+public = "{}"
+domains = ["rest"])",
+                                       keys_.ci.public_key().ToLine());
+  const Result<TrustPolicy> policy = TrustPolicy::Parse(text);
+  ASSERT_TRUE(policy) << policy.error().ToText();
+  EXPECT_TRUE(policy->has_targets());
+  Provenance provenance = FakeProvenance();
+  provenance.target = "x86-64-v3";
+  const Buffer envelope = Sign(keys_.ci, provenance);
+  const auto verdict = [&](const std::string& target) {
+    return policy->JudgeFor({provenance.function, provenance.group, target}, envelope, kNow_s).verdict;
+  };
+  EXPECT_EQ(verdict("x86-64-v3"), Verdict::kAwaitsArtifact);
+  EXPECT_EQ(verdict(""), Verdict::kNotInDomain);
+  // A signer that writes another target does not get into another domain.
+  EXPECT_EQ(verdict("x86-64-v4"), Verdict::kOtherGraph);
+}
+
+TEST_F(TrustPolicyTest, WhoPassesOnLetsNobodyInWhoHasNoWordThere) {
+  const TrustPolicy policy = Policy();
+  Provenance provenance = FakeProvenance();
+  provenance.function = "prod.rank";
+  const auto verdict = [&](const std::string& vouched) {
+    provenance.facts[kVouchedFact] = vouched;
+    return VerdictOf(policy, keys_.ci, provenance);
+  };
+  const std::string ci = keys_.ci.public_key().id().ToHex(), team = keys_.team.public_key().id().ToHex();
+  EXPECT_EQ(verdict(ci), Verdict::kTrusted);
+  EXPECT_EQ(verdict(team), Verdict::kNotInDomain);
+  EXPECT_EQ(verdict(ci + " " + team), Verdict::kNotInDomain);
+  EXPECT_EQ(verdict(keys_.stranger.public_key().id().ToHex()), Verdict::kNotInDomain);
+  for (const char* broken : {"", " ", "no key", "00"}) EXPECT_EQ(verdict(broken), Verdict::kNotInDomain) << broken;
+}
+
 TEST_F(TrustPolicyTest, ThisHostOnlyTakesNoOtherKey) {
   const TrustPolicy policy = Policy();
   Provenance provenance = FakeProvenance();
@@ -258,9 +315,9 @@ TEST_F(TrustPolicyTest, OlderEnvelopesAreReplays) {
   // An old envelope beside the new record is not.
   EXPECT_EQ(policy.JudgeRecord(FakeReceived(newer), Sign(keys_.ci, older), kNow_s).verdict, Verdict::kOtherVariant);
   // Nor is the pair, to whom has seen the new one.
-  received.seen_built_s = newer.built_s;
+  received.newest = [&](const Provenance&) { return newer.built_s; };
   EXPECT_EQ(policy.JudgeRecord(received, Sign(keys_.ci, older), kNow_s).verdict, Verdict::kReplayed);
-  received.seen_built_s = older.built_s;
+  received.newest = [&](const Provenance&) { return older.built_s; };
   EXPECT_EQ(policy.JudgeRecord(received, Sign(keys_.ci, older), kNow_s).verdict, Verdict::kAwaitsArtifact);
 }
 

@@ -44,6 +44,8 @@ struct PackedEntry {
     proto::ClusterGraphT record;
   };
   std::vector<Graph> graphs;
+  /// Variants that nobody vouches for, left out of what is signed.
+  size_t unsigned_count = 0;
 };
 
 /// What the graph key of a variant came to, where that is stored and is the variant's artifact.
@@ -51,7 +53,7 @@ Task<void> PackGraph(Core& core, PackedEntry& out, const proto::StoredVariantT& 
                      const std::optional<Voucher>& voucher, Until until) {
   const Digest key{stored.graph_key_low, stored.graph_key_high};
   CO_TRY_ASSIGN(const std::optional<proto::GraphRecordT> record, co_await ReadGraphRecord(core.index, key, until));
-  if (!record || record->failure) co_return Status();
+  if (!record || record->failure || (voucher && IsUnsigned(*record))) co_return Status();
   if (Digest{record->artifact_low, record->artifact_high} != ArtifactOf(*stored.variant)) co_return Status();
   PackedEntry::Graph graph{.key = key, .record = {}};
   const Buffer shared = SharedBytesOf(*record);
@@ -74,6 +76,10 @@ Task<PackedEntry> PackEntry(Core& core, EntryRef entry, const std::optional<Vouc
     const Result<SealedRef> file = co_await LocalBlob(core, artifact, until);
     if (!file && file.error().code() != Code::kNotFound) co_return file.error();
     if (!file) continue;
+    if (voucher && IsUnsigned(*stored)) {
+      ++out.unsigned_count;
+      continue;
+    }
     const Buffer variant = proto::PackMessage<proto::StoredVariant>(WithoutOrigins(*stored));
     auto one = std::make_unique<proto::SignedVariantT>();
     one->variant.assign(variant.begin(), variant.end());
@@ -142,7 +148,7 @@ Result<ClaimedGraph> ReadGraph(const BundleReader& reader, const BundleMember& m
   const auto* shared = proto::ReadMessage<proto::ClusterGraph>(bytes);
   if (shared == nullptr) return Error(Code::kCorrupt, member.Path() + " is no record of a graph");
   Result<ClaimedGraph> claimed =
-      JudgeGraph(door, member.name, Payload(*shared->record()), Payload(*shared->envelope()));
+      JudgeGraph(door, std::nullopt, member.name, Payload(*shared->record()), Payload(*shared->envelope()));
   if (!claimed) return std::move(claimed).error().Wrap(member.Path());
   if (claimed->record.failure) return Error(Code::kCorrupt, member.Path() + " says of no artifact what it came to");
   if (reader.FindBlob(claimed->received.artifact) == nullptr) {
@@ -251,8 +257,8 @@ Task<void> JudgeRecords(Core& core, const BundleReader& reader, const VariantDoo
   co_return Status();
 }
 
-Task<void> StoreEntries(Core& core, const std::string& file, const BundleReader& reader, const VariantDoor& door,
-                        BundleReport& report, const Progress& progress, Until until) {
+Task<void> StoreEntries(Core& core, const BundleReader& reader, const VariantDoor& door, BundleReport& report,
+                        const Progress& progress, Until until) {
   size_t done = 0;
   for (const BundleMember& member : reader.entries()) {
     CO_TRY(until.Check());
@@ -265,15 +271,15 @@ Task<void> StoreEntries(Core& core, const std::string& file, const BundleReader&
                                   member.Path(), took.error().message(), report.added));
     }
     if (in.row.outcome == "refused") {
-      LogWarn("took nothing from a bundle", {{"file", file}, {"function", in.row.function}, {"reason", in.row.why}});
+      LogWarn("took nothing from a bundle", {{"function", in.row.function}, {"reason", in.row.why}});
     }
     AddOutcome(core, report, std::move(in.row));
   }
   co_return Status();
 }
 
-Task<void> StoreGraphs(Core& core, const std::string& file, const BundleReader& reader, const VariantDoor& door,
-                       BundleReport& report, Until until) {
+Task<void> StoreGraphs(Core& core, const BundleReader& reader, const VariantDoor& door, BundleReport& report,
+                       Until until) {
   for (const BundleMember& member : reader.graphs()) {
     CO_TRY(until.Check());
     CO_TRY_ASSIGN(ClaimedGraph claimed, ReadGraph(reader, member, door));
@@ -282,8 +288,7 @@ Task<void> StoreGraphs(Core& core, const std::string& file, const BundleReader& 
     report.graphs_added += *took;
     report.graphs_refused += !claimed.is_welcome;
     if (claimed.is_welcome) continue;
-    LogWarn("took no graph from a bundle", {{"file", file},
-                                            {"function", claimed.received.function},
+    LogWarn("took no graph from a bundle", {{"function", claimed.received.function},
                                             {"verdict", NameOf(claimed.judgement.verdict)},
                                             {"reason", claimed.judgement.text}});
   }
@@ -299,7 +304,7 @@ BundleLimits BundleLimitsOf(const Config& config) {
           .blob_bytes_max = config.store_value_bytes_max};
 }
 
-Task<BundleReport> ExportBundle(Core& core, std::vector<Digest> entries, std::string file, const cache::SigningKey* key,
+Task<BundleReport> ExportBundle(Core& core, std::vector<Digest> entries, UniqueFd file, const cache::SigningKey* key,
                                 std::string host, const Progress& progress, Until until) {
   std::optional<Voucher> voucher;
   if (key != nullptr) {
@@ -307,7 +312,7 @@ Task<BundleReport> ExportBundle(Core& core, std::vector<Digest> entries, std::st
     voucher.emplace(
         Voucher{*key, std::move(host), core.config.cluster_group, facts.identity, facts.level, core.clock.now_s()});
   }
-  CO_TRY_ASSIGN(BundleWriter writer, BundleWriter::Create(file, BundleLimitsOf(core.config)));
+  CO_TRY_ASSIGN(BundleWriter writer, BundleWriter::Create(std::move(file), BundleLimitsOf(core.config)));
   BundleReport report;
   for (size_t i = 0; i < entries.size(); ++i) {
     CO_TRY(until.Check());
@@ -323,8 +328,10 @@ Task<BundleReport> ExportBundle(Core& core, std::vector<Digest> entries, std::st
     if (out.record.variants.empty()) {
       BundledEntry row{.key = entries[i], .outcome = "left out"};
       if (entry) row.function = (*entry)->function;
-      row.why = !entry                              ? entry.error().message()
-                : (*entry)->record.failure          ? "its compile failed"
+      row.why = !entry                     ? entry.error().message()
+                : out.unsigned_count != 0  ? "nobody vouches for it: it was imported unsigned, and is exported "
+                                             "as such alone (--unsigned)"
+                : (*entry)->record.failure ? "its compile failed"
                 : (*entry)->record.variants.empty() ? "it has no artifact"
                                                     : "its artifacts are gone";
       AddRow(core, report, std::move(row));
@@ -354,30 +361,30 @@ Task<BundleReport> ExportBundle(Core& core, std::vector<Digest> entries, std::st
   }
   CO_TRY(writer.Finish());
   report.bytes = writer.bytes();
-  LogInfo("exported",
-          {{"file", file}, {"entries", report.entries}, {"bytes", report.bytes}, {"signed", voucher.has_value()}});
+  LogInfo("exported", {{"entries", report.entries}, {"bytes", report.bytes}, {"signed", voucher.has_value()}});
   co_return report;
 }
 
-Task<BundleReport> ImportBundle(Core& core, std::string file, const cache::Trust& trust, ImportOptions options,
+Task<BundleReport> ImportBundle(Core& core, UniqueFd file, const cache::Trust& trust, ImportOptions options,
                                 const Progress& progress, Until until) {
   BundleReader::Progress checked = [&](uint64_t done, uint64_t all) {
     progress.Say("checks bytes", done, all);
     return until.Check();
   };
-  CO_TRY_ASSIGN(const BundleReader reader, BundleReader::Open(file, BundleLimitsOf(core.config), checked));
-  VariantDoor door{core.config, core.artifacts, trust, {}, options.allow_unsigned};
+  CO_TRY_ASSIGN(const BundleReader reader, BundleReader::Open(std::move(file), BundleLimitsOf(core.config), checked));
+  VariantDoor door{core.config, core.artifacts, trust, {}};
+  door.allow_unsigned = options.allow_unsigned;
+  door.target = [&core] { return core.target(); };
   door.blob = [&](Digest digest, Until by) { return BundledBlob(core, reader, digest, by); };
   BundleReport report;
   report.blobs = reader.blobs();
   report.bytes = reader.bytes();
   CO_TRY(co_await JudgeRecords(core, reader, door, options, report, progress, until));
   if (options.dry_run) co_return report;
-  CO_TRY(co_await StoreEntries(core, file, reader, door, report, progress, until));
-  CO_TRY(co_await StoreGraphs(core, file, reader, door, report, until));
+  CO_TRY(co_await StoreEntries(core, reader, door, report, progress, until));
+  CO_TRY(co_await StoreGraphs(core, reader, door, report, until));
   core.sweeper.Wrote();
-  LogInfo("imported",
-          {{"file", file}, {"entries", report.entries}, {"new", report.added}, {"refused", report.refused}});
+  LogInfo("imported", {{"entries", report.entries}, {"new", report.added}, {"refused", report.refused}});
   co_return report;
 }
 

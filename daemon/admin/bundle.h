@@ -37,8 +37,9 @@ struct BundleReport {
 };
 
 /// Writes entries, and what they name, into one file: records as they go to a cluster (docs/format/cluster.md), signed
-/// by `key`, or by nobody where it is nullptr. What has no artifact here any more is left out. Errors leave no file.
-Task<BundleReport> ExportBundle(Core& core, std::vector<Digest> entries, std::string file, const cache::SigningKey* key,
+/// by `key`, or by nobody where it is nullptr. What has no artifact here any more is left out. `file` is empty and open
+/// for writing; after an error it is of no use.
+Task<BundleReport> ExportBundle(Core& core, std::vector<Digest> entries, UniqueFd file, const cache::SigningKey* key,
                                 std::string host, const Progress& progress, Until until);
 
 struct ImportOptions {
@@ -48,7 +49,7 @@ struct ImportOptions {
 /// Takes what a bundle has into the local store. All of the file is read first: damage anywhere is an error, and
 /// nothing is imported. Then each entry is judged by itself, as one from a cluster (daemon/cluster/signed_variant.h);
 /// one that is not trusted is refused and the others come. The same bundle once more changes nothing.
-Task<BundleReport> ImportBundle(Core& core, std::string file, const cache::Trust& trust, ImportOptions options,
+Task<BundleReport> ImportBundle(Core& core, UniqueFd file, const cache::Trust& trust, ImportOptions options,
                                 const Progress& progress, Until until);
 
 }  // namespace ingot::daemon

@@ -110,28 +110,26 @@ Error OverLimit(const std::string& what, uint64_t found, uint64_t limit, const c
 
 std::string BundleMember::Path() const { return std::string(kFolders[static_cast<size_t>(kind)]) + name.ToHex(); }
 
-Result<BundleWriter> BundleWriter::Create(std::string path, const BundleLimits& limits) {
-  std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
-  unlink(temporary.c_str());
-  UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!fd) return ErrorFromErrno(errno, "create " + temporary);
-  BundleWriter writer(std::move(path), std::move(temporary), std::move(fd), limits);
+Result<BundleWriter> BundleWriter::Create(UniqueFd file, const BundleLimits& limits) {
+  struct stat found{};
+  if (fstat(file.get(), &found) != 0) return ErrorFromErrno(errno, "stat the bundle");
+  const int mode = fcntl(file.get(), F_GETFL);
+  if (!S_ISREG(found.st_mode) || found.st_size != 0 || mode < 0 || (mode & O_ACCMODE) == O_RDONLY) {
+    return Error(Code::kInvalid, "a bundle is written into an empty file that is open for writing");
+  }
+  BundleWriter writer(std::move(file), limits);
   TRY(writer.AddFile(std::string(kFirstName), AsBytes(kFirstText)));
   return writer;
 }
 
-BundleWriter::~BundleWriter() {
-  if (fd_ && !temporary_.empty()) unlink(temporary_.c_str());
-}
-
 Status BundleWriter::Write(Bytes bytes) {
   if (limits_.bytes_max != 0 && at_ + bytes.size() > limits_.bytes_max) {
-    return OverLimit(path_ + ": bytes", at_ + bytes.size(), limits_.bytes_max, "bundle_bytes_max");
+    return OverLimit("the bundle: bytes", at_ + bytes.size(), limits_.bytes_max, "bundle_bytes_max");
   }
   while (!bytes.empty()) {
     const ssize_t n = write(fd_.get(), bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrorFromErrno(errno, "write " + temporary_);
+    if (n < 0) return ErrorFromErrno(errno, "write the bundle");
     at_ += static_cast<uint64_t>(n);
     bytes = bytes.subspan(static_cast<size_t>(n));
   }
@@ -166,7 +164,7 @@ bool BundleWriter::Has(BundleKind kind, const Digest& name) const {
 Status BundleWriter::Add(BundleKind kind, const Digest& name, Bytes bytes) {
   BundleMember member{.kind = kind, .name = name, .bytes = bytes.size(), .content = DigestOf(bytes)};
   if (limits_.members_max != 0 && members_.size() >= limits_.members_max) {
-    return OverLimit(path_ + ": members", members_.size() + 1, limits_.members_max, "bundle_members_max");
+    return OverLimit("the bundle: members", members_.size() + 1, limits_.members_max, "bundle_members_max");
   }
   if (!names_[static_cast<size_t>(kind)].insert(name).second) {
     return Error(Code::kInvalid, member.Path() + " is in the bundle already");
@@ -182,9 +180,7 @@ Status BundleWriter::Finish() {
   list += ListEnd(members_.size());
   TRY(AddFile(std::string(kListName), AsBytes(list)));
   TRY(Write(Buffer(2 * kBlock)));
-  if (fsync(fd_.get()) != 0) return ErrorFromErrno(errno, "sync " + temporary_);
-  if (rename(temporary_.c_str(), path_.c_str()) != 0) return ErrorFromErrno(errno, "rename " + temporary_);
-  temporary_.clear();
+  if (fsync(fd_.get()) != 0) return ErrorFromErrno(errno, "sync the bundle");
   return {};
 }
 
@@ -199,8 +195,8 @@ Status BundleReader::ReadAt(uint64_t at, uint8_t* into, uint64_t bytes) const {
   while (bytes != 0) {
     const ssize_t n = pread(fd_.get(), into, std::min<uint64_t>(bytes, kPiece), static_cast<off_t>(at));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrorFromErrno(errno, "read " + path_);
-    if (n == 0) return Bad(fmt::format("{} ends at byte {}, in the middle", path_, at));
+    if (n < 0) return ErrorFromErrno(errno, "read the bundle");
+    if (n == 0) return Bad(fmt::format("the bundle ends at byte {}, in the middle", at));
     at += static_cast<uint64_t>(n);
     into += n;
     bytes -= static_cast<uint64_t>(n);
@@ -210,7 +206,7 @@ Status BundleReader::ReadAt(uint64_t at, uint8_t* into, uint64_t bytes) const {
 
 Result<BundleReader::Header> BundleReader::ReadHeader(uint64_t at) const {
   Block block;
-  if (at > size_ || size_ - at < kBlock) return Bad(fmt::format("{} ends at byte {}, before its list", path_, size_));
+  if (at > size_ || size_ - at < kBlock) return Bad(fmt::format("the bundle ends at byte {}, before its list", size_));
   TRY(ReadAt(at, block.data(), kBlock));
   Header header;
   if (std::ranges::all_of(block, [](uint8_t byte) { return byte == 0; })) {
@@ -218,22 +214,22 @@ Result<BundleReader::Header> BundleReader::ReadHeader(uint64_t at) const {
     return header;
   }
   const auto damaged = [&](const char* what) {
-    return Bad(fmt::format("{}: the header at byte {} {}", path_, at, what));
+    return Bad(fmt::format("the bundle: the header at byte {} {}", at, what));
   };
   if (In(block, kChecksum) != ChecksumText(block)) return damaged("is not as it was written, or this is no tar file");
   if (In(block, kMagic) != kMagicBytes) return damaged("is of no ustar file");
   const std::string_view name = In(block, kName);
   header.name = name.substr(0, name.find('\0'));
   if (block[kType.at] != '0' && block[kType.at] != 0) {
-    return Bad(fmt::format("{}: {} is no plain file, and a bundle holds nothing else", path_, Shown(header.name)));
+    return Bad(fmt::format("the bundle: {} is no plain file, and a bundle holds nothing else", Shown(header.name)));
   }
-  if (block[kPrefix.at] != 0) return Bad(fmt::format("{}: {} has a prefix", path_, Shown(header.name)));
+  if (block[kPrefix.at] != 0) return Bad(fmt::format("the bundle: {} has a prefix", Shown(header.name)));
   const std::optional<uint64_t> bytes = Octal(In(block, kSize));
-  if (!bytes) return Bad(fmt::format("{}: {} has a size that cannot be read", path_, Shown(header.name)));
+  if (!bytes) return Bad(fmt::format("the bundle: {} has a size that cannot be read", Shown(header.name)));
   header.bytes = *bytes;
   header.at = at + kBlock;
   if (size_ - header.at < Padded(header.bytes)) {
-    return Bad(fmt::format("{}: {} says it has {} bytes, and the file ends {} bytes on", path_, Shown(header.name),
+    return Bad(fmt::format("the bundle: {} says it has {} bytes, and the file ends {} bytes on", Shown(header.name),
                            header.bytes, size_ - header.at));
   }
   return header;
@@ -243,11 +239,11 @@ Status BundleReader::CheckFirst(const Header& header) {
   std::string text(std::min<uint64_t>(header.bytes, kFirstText.size() + 16), '\0');
   TRY(ReadAt(header.at, reinterpret_cast<uint8_t*>(text.data()), text.size()));
   if (header.name != kFirstName || !text.starts_with(kFirstWord)) {
-    return Bad(fmt::format("{} is no bundle: it begins with {}", path_, Shown(header.name)));
+    return Bad(fmt::format("this is no bundle: it begins with {}", Shown(header.name)));
   }
   if (text != kFirstText && text != kFirstTextOfOne) {
-    return Error(Code::kIncompatible, fmt::format("{} is a bundle of another version ({}), this build reads 1 and 2",
-                                                  path_, Shown(text.substr(kFirstWord.size()))));
+    return Error(Code::kIncompatible, fmt::format("this is a bundle of another version ({}), this build reads 1 and 2",
+                                                  Shown(text.substr(kFirstWord.size()))));
   }
   first_ = text;
   return {};
@@ -267,12 +263,12 @@ Result<BundleMember> BundleReader::MemberOf(const Header& header, const BundleLi
     is_known = member.Path() == header.name;
   }
   if (!is_known) {
-    return Bad(fmt::format("{}: {} is the name of nothing that a bundle holds", path_, Shown(header.name)));
+    return Bad(fmt::format("the bundle: {} is the name of nothing that a bundle holds", Shown(header.name)));
   }
   const bool is_blob = member.kind == BundleKind::kBlob;
   const uint64_t bytes_max = is_blob ? limits.blob_bytes_max : limits.record_bytes_max;
   if (bytes_max != 0 && member.bytes > bytes_max) {
-    return OverLimit(fmt::format("{}: bytes of {}", path_, member.Path()), member.bytes, bytes_max,
+    return OverLimit(fmt::format("the bundle: bytes of {}", member.Path()), member.bytes, bytes_max,
                      is_blob ? "store_value_bytes_max" : "what a record may have");
   }
   return member;
@@ -292,7 +288,7 @@ Result<Digest> BundleReader::ContentOf(const BundleMember& member, Buffer& piece
 
 Status BundleReader::CheckAll(const BundleLimits& limits, const Progress& progress) {
   if (limits.bytes_max != 0 && size_ > limits.bytes_max) {
-    return OverLimit(path_ + ": bytes", size_, limits.bytes_max, "bundle_bytes_max");
+    return OverLimit("the bundle: bytes", size_, limits.bytes_max, "bundle_bytes_max");
   }
   std::vector<BundleMember> met;
   std::unordered_set<Digest> names[kBundleKinds];
@@ -300,12 +296,12 @@ Status BundleReader::CheckAll(const BundleLimits& limits, const Progress& progre
   uint64_t at = 0;
   for (size_t i = 0;; ++i) {
     TRY_ASSIGN(const Header header, ReadHeader(at));
-    if (header.is_end) return Bad(fmt::format("{} ends at byte {} without a list", path_, at));
+    if (header.is_end) return Bad(fmt::format("the bundle ends at byte {} without a list", at));
     at = header.at + Padded(header.bytes);
     const uint64_t padding = at - header.at - header.bytes;
     TRY(ReadAt(header.at + header.bytes, piece.data(), padding));
     if (std::any_of(piece.begin(), piece.begin() + static_cast<long>(padding), [](uint8_t b) { return b != 0; })) {
-      return Bad(fmt::format("{}: there are bytes behind {} that belong to nothing", path_, Shown(header.name)));
+      return Bad(fmt::format("the bundle: there are bytes behind {} that belong to nothing", Shown(header.name)));
     }
     if (i == 0) {
       TRY(CheckFirst(header));
@@ -318,15 +314,15 @@ Status BundleReader::CheckAll(const BundleLimits& limits, const Progress& progre
     }
     TRY_ASSIGN(BundleMember member, MemberOf(header, limits));
     if (limits.members_max != 0 && met.size() >= limits.members_max) {
-      return OverLimit(path_ + ": members", met.size() + 1, limits.members_max, "bundle_members_max");
+      return OverLimit("the bundle: members", met.size() + 1, limits.members_max, "bundle_members_max");
     }
     if (!names[static_cast<size_t>(member.kind)].insert(member.name).second) {
-      return Bad(fmt::format("{}: {} is in it twice", path_, member.Path()));
+      return Bad(fmt::format("the bundle: {} is in it twice", member.Path()));
     }
     TRY_ASSIGN(member.content, ContentOf(member, piece, progress));
     if (member.kind == BundleKind::kBlob && member.content != member.name) {
-      return Bad(
-          fmt::format("{}: {} has other bytes: theirs is the digest {}", path_, member.Path(), member.content.ToHex()));
+      return Bad(fmt::format("the bundle: {} has other bytes: theirs is the digest {}", member.Path(),
+                             member.content.ToHex()));
     }
     met.push_back(member);
   }
@@ -349,38 +345,37 @@ Status BundleReader::CheckList(const Header& header, const std::vector<BundleMem
     TRY(ReadAt(at, reinterpret_cast<uint8_t*>(found.data()), found.size()));
     at += found.size();
     if (found == line) return {};
-    return Bad(fmt::format("{}: {} is not as the list of the bundle has it, which says {}", path_, what,
+    return Bad(fmt::format("the bundle: {} is not as the list of the bundle has it, which says {}", what,
                            Shown(std::string_view(found).substr(0, found.find('\n')))));
   };
   TRY(expect(first_, "its version"));
   for (const BundleMember& member : met) TRY(expect(ListLine(member), member.Path()));
   TRY(expect(ListEnd(met.size()), "what follows the last member"));
-  if (at != end) return Bad(fmt::format("{}: its list goes on after its end", path_));
+  if (at != end) return Bad("the bundle: its list goes on after its end");
   return {};
 }
 
 Status BundleReader::CheckEnd(uint64_t at) const {
   const uint64_t tail = size_ - at;
   if (tail < 2 * kBlock || tail > kTailMax || tail % kBlock != 0) {
-    return Bad(fmt::format("{}: {} bytes follow its list, and not the end of a tar file", path_, tail));
+    return Bad(fmt::format("the bundle: {} bytes follow its list, and not the end of a tar file", tail));
   }
   Buffer rest(tail);
   TRY(ReadAt(at, rest.data(), tail));
   if (std::ranges::any_of(rest, [](uint8_t byte) { return byte != 0; })) {
-    return Bad(fmt::format("{}: there is something behind its end", path_));
+    return Bad("the bundle: there is something behind its end");
   }
   return {};
 }
 
-Result<BundleReader> BundleReader::Open(const std::string& path, const BundleLimits& limits, const Progress& progress) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) return ErrorFromErrno(errno, "open " + path);
+Result<BundleReader> BundleReader::Open(UniqueFd file, const BundleLimits& limits, const Progress& progress) {
   struct stat found{};
-  if (fstat(fd.get(), &found) != 0) return ErrorFromErrno(errno, "stat " + path);
-  if (!S_ISREG(found.st_mode)) {
-    return Error(Code::kUnavailable, path + " is no file: a bundle is read twice, to check it and to take it");
+  if (fstat(file.get(), &found) != 0) return ErrorFromErrno(errno, "stat the bundle");
+  const int mode = fcntl(file.get(), F_GETFL);
+  if (!S_ISREG(found.st_mode) || mode < 0 || (mode & O_ACCMODE) == O_WRONLY) {
+    return Error(Code::kInvalid, "this is no file that can be read twice, as a bundle is: to check it and to take it");
   }
-  BundleReader reader(path, std::move(fd), static_cast<uint64_t>(found.st_size));
+  BundleReader reader(std::move(file), static_cast<uint64_t>(found.st_size));
   TRY(reader.CheckAll(limits, progress));
   return reader;
 }
@@ -393,7 +388,7 @@ const BundleMember* BundleReader::FindBlob(const Digest& name) const {
 Status BundleReader::Read(const BundleMember& member, uint8_t* into) const {
   TRY(ReadAt(member.at, into, member.bytes));
   if (DigestOf(Bytes(into, member.bytes)) == member.content) return {};
-  return Bad(fmt::format("{}: {} has changed while it was read", path_, member.Path()));
+  return Bad(fmt::format("the bundle: {} has changed while it was read", member.Path()));
 }
 
 }  // namespace ingot::daemon

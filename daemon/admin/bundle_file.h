@@ -38,33 +38,26 @@ struct BundleLimits {
   uint64_t blob_bytes_max = 0;
 };
 
-/// Writes a bundle under another name beside `path` and gives it its name when it is whole. Thread-compatible.
+/// Writes a bundle into a file that somebody else has opened, and gives a name when it is whole. Thread-compatible.
 class BundleWriter {
  public:
-  /// kUnavailable, kExhausted, as base/filesystem.h. Mode 0600.
-  static Result<BundleWriter> Create(std::string path, const BundleLimits& limits);
-  BundleWriter(BundleWriter&&) = default;
-  BundleWriter& operator=(BundleWriter&&) = delete;
-  /// What is not finished is removed.
-  ~BundleWriter();
+  /// kInvalid: it is no empty file that can be written to. Else as base/filesystem.h: kUnavailable, kExhausted.
+  static Result<BundleWriter> Create(UniqueFd file, const BundleLimits& limits);
 
   bool Has(BundleKind kind, const Digest& name) const;
   /// kInvalid: a second one of that name; kExhausted: a limit, the disk.
   Status Add(BundleKind kind, const Digest& name, Bytes bytes);
-  /// List, end, sync, name.
+  /// List, end, sync.
   Status Finish();
 
   uint64_t bytes() const { return at_; }
   size_t members() const { return members_.size(); }
 
  private:
-  BundleWriter(std::string path, std::string temporary, UniqueFd fd, const BundleLimits& limits)
-      : path_(std::move(path)), temporary_(std::move(temporary)), fd_(std::move(fd)), limits_(limits) {}
+  BundleWriter(UniqueFd fd, const BundleLimits& limits) : fd_(std::move(fd)), limits_(limits) {}
   Status AddFile(const std::string& name, Bytes bytes);
   Status Write(Bytes bytes);
 
-  std::string path_;
-  std::string temporary_;  ///< Empty once it has its name, or has been moved from.
   UniqueFd fd_;
   BundleLimits limits_;
   uint64_t at_ = 0;
@@ -78,9 +71,9 @@ class BundleReader {
  public:
   /// Called now and then with the bytes read so far and those of the file; an error ends the reading.
   using Progress = std::function<Status(uint64_t done, uint64_t all)>;
-  /// Reads all of the file. kNotFound, kUnavailable: it cannot be opened, or is no file; kIncompatible: of another
-  /// version; kExhausted: over a limit; kCorrupt names the member that is not as it was written, or missing.
-  static Result<BundleReader> Open(const std::string& path, const BundleLimits& limits, const Progress& progress = {});
+  /// Reads all of the file. kInvalid: it is no file, or not open for reading; kIncompatible: of another version;
+  /// kExhausted: over a limit; kCorrupt names the member that is not as it was written, or missing.
+  static Result<BundleReader> Open(UniqueFd file, const BundleLimits& limits, const Progress& progress = {});
 
   const std::vector<BundleMember>& entries() const { return entries_; }
   const std::vector<BundleMember>& graphs() const { return graphs_; }
@@ -92,8 +85,7 @@ class BundleReader {
   Status Read(const BundleMember& member, uint8_t* into) const;
 
  private:
-  BundleReader(std::string path, UniqueFd fd, uint64_t size)
-      : path_(std::move(path)), fd_(std::move(fd)), size_(size) {}
+  BundleReader(UniqueFd fd, uint64_t size) : fd_(std::move(fd)), size_(size) {}
   struct Header;
   Status ReadAt(uint64_t at, uint8_t* into, uint64_t bytes) const;
   Result<Header> ReadHeader(uint64_t at) const;
@@ -108,7 +100,6 @@ class BundleReader {
   Status CheckList(const Header& header, const std::vector<BundleMember>& met) const;
   Status CheckEnd(uint64_t at) const;
 
-  std::string path_;
   UniqueFd fd_;
   uint64_t size_ = 0;
   std::string first_;  ///< What its first member says: its version.

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/temp_dir.h"
+#include "tests/support/daemon/bundle_at.h"
 
 namespace ingot::daemon {
 namespace {
@@ -27,7 +28,7 @@ class BundleFileTest : public testing::Test {
 
   /// Two blobs of one size and an entry.
   void WriteSmall() {
-    auto writer = BundleWriter::Create(path(), limits_);
+    auto writer = WriterAt(path(), limits_);
     ASSERT_TRUE(writer) << writer.error().ToText();
     for (const Buffer& blob : {one_, other_}) ASSERT_TRUE(writer->Add(BundleKind::kBlob, DigestOf(blob), blob));
     ASSERT_TRUE(writer->Add(BundleKind::kGraph, graph_key_, graph_));
@@ -39,7 +40,7 @@ class BundleFileTest : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
   void Put(const std::string& bytes) const { std::ofstream(path(), std::ios::binary | std::ios::trunc) << bytes; }
-  Result<BundleReader> Open() const { return BundleReader::Open(path(), limits_); }
+  Result<BundleReader> Open() const { return ReaderAt(path(), limits_); }
   /// The error of a bundle of these bytes.
   std::string Why(const std::string& bytes) const {
     Put(bytes);
@@ -208,7 +209,7 @@ TEST_F(BundleFileTest, ReadsTheFirstVersionWhichHadNoGraphs) {
 TEST_F(BundleFileTest, HoldsToItsLimits) {
   WriteSmall();
   const auto code = [&](BundleLimits limits) {
-    const auto reader = BundleReader::Open(path(), limits);
+    const auto reader = ReaderAt(path(), limits);
     return reader ? "" : reader.error().ToText();
   };
   EXPECT_EQ(code({}), "");
@@ -216,30 +217,31 @@ TEST_F(BundleFileTest, HoldsToItsLimits) {
   EXPECT_THAT(code({.members_max = 2}), HasSubstr("bundle_members_max"));
   EXPECT_THAT(code({.blob_bytes_max = 5}), HasSubstr("store_value_bytes_max"));
   EXPECT_THAT(code({.record_bytes_max = 5}), HasSubstr("what a record may have"));
-  auto writer = BundleWriter::Create(path(), {.members_max = 1});
+  auto writer = WriterAt(path(), {.members_max = 1});
   ASSERT_TRUE(writer);
   EXPECT_TRUE(writer->Add(BundleKind::kEntry, {1, 1}, record_));
   EXPECT_EQ(writer->Add(BundleKind::kEntry, {1, 1}, record_).error().code(), Code::kExhausted);
 }
 
-TEST_F(BundleFileTest, LeavesNothingThatIsNotWhole) {
-  Put("what was there");
-  {
-    auto writer = BundleWriter::Create(path(), limits_);
-    ASSERT_TRUE(writer);
-    ASSERT_TRUE(writer->Add(BundleKind::kEntry, key_, record_));
-  }
-  EXPECT_EQ(Whole(), "what was there");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir_.path()), {}), 1);
-  EXPECT_EQ(BundleWriter::Create(dir_.path() + "/no/b", limits_).error().code(), Code::kNotFound);
-  EXPECT_EQ(BundleReader::Open(dir_.path() + "/no", limits_).error().code(), Code::kNotFound);
-  EXPECT_EQ(BundleReader::Open(dir_.path(), limits_).error().code(), Code::kUnavailable);
+TEST_F(BundleFileTest, TakesOnlyFilesThatFit) {
+  WriteSmall();
+  const auto opened = [&](const std::string& at, int flags) { return UniqueFd(open(at.c_str(), flags | O_CLOEXEC)); };
+  const auto write = [&](UniqueFd file) { return BundleWriter::Create(std::move(file), limits_).error().code(); };
+  const auto read = [&](UniqueFd file) { return BundleReader::Open(std::move(file), limits_).error().code(); };
+  // What has something in it is nobody's to write over.
+  EXPECT_EQ(write(opened(path(), O_WRONLY)), Code::kInvalid);
+  Put("");
+  EXPECT_EQ(write(opened(path(), O_RDONLY)), Code::kInvalid);
+  EXPECT_EQ(write(opened("/dev/null", O_WRONLY)), Code::kInvalid);
+  EXPECT_EQ(read(opened(path(), O_WRONLY)), Code::kInvalid);
+  EXPECT_EQ(read(opened(dir_.path(), O_RDONLY)), Code::kInvalid);
+  EXPECT_EQ(read(opened("/dev/zero", O_RDONLY)), Code::kInvalid);
 }
 
 TEST_F(BundleFileTest, EndsWhenItIsNotWantedAnyMore) {
   WriteSmall();
-  const auto reader = BundleReader::Open(
-      path(), limits_, [](uint64_t, uint64_t) -> Status { return Error(Code::kCancelled, "enough"); });
+  const auto reader =
+      ReaderAt(path(), limits_, [](uint64_t, uint64_t) -> Status { return Error(Code::kCancelled, "enough"); });
   ASSERT_FALSE(reader);
   EXPECT_EQ(reader.error().code(), Code::kCancelled);
 }

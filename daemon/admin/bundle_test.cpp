@@ -12,6 +12,7 @@
 #include "daemon/admin/manifest.h"
 #include "daemon/state/convert.h"
 #include "proto/cluster_generated.h"
+#include "tests/support/daemon/bundle_at.h"
 #include "tests/support/daemon/test_server.h"
 #include "tests/support/eventually.h"
 
@@ -58,9 +59,17 @@ class Box {
     client_ = server_->Connect();
   }
 
-  Result<json> Ask(const std::string& verb, const json& arguments) {
-    TRY_ASSIGN(const std::string text, client_->Query(verb, arguments.dump()));
+  Result<json> Ask(const std::string& verb, const json& arguments, const std::vector<int>& files = {}) {
+    TRY_ASSIGN(const std::string text, client_->Query(verb, arguments.dump(), -1, files));
     return json::parse(text);
+  }
+  Result<json> ExportTo(const std::string& path, const json& arguments) {
+    TRY_ASSIGN(const UniqueFd file, FreshFile(path));
+    return Ask("export", arguments, {file.get()});
+  }
+  Result<json> ImportFrom(const std::string& path, const json& arguments) {
+    TRY_ASSIGN(const UniqueFd file, OpenRegular(path));
+    return Ask("import", arguments, {file.get()});
   }
   /// The artifact that a lookup gives; empty: a miss.
   std::string Serves(const std::string& function) {
@@ -113,15 +122,11 @@ class BundleTest : public testing::Test {
   std::string trust_file() const { return dir_.path() + "/trust.toml"; }
   std::string file() const { return dir_.path() + "/b.bundle"; }
   json Export(json arguments) {
-    arguments["file"] = file();
-    const auto answer = a_->Ask("export", arguments);
+    const auto answer = a_->ExportTo(file(), arguments);
     EXPECT_TRUE(answer) << answer.error().ToText();
     return answer ? *answer : json();
   }
-  Result<json> Import(json arguments = json::object()) {
-    arguments["file"] = file();
-    return b_->Ask("import", arguments);
-  }
+  Result<json> Import(json arguments = json::object()) { return b_->ImportFrom(file(), arguments); }
   uint64_t Entries(Box& box) const { return box.store().TotalsOf()[0].count; }
   std::string Whole() const {
     std::ifstream in(file(), std::ios::binary);
@@ -130,9 +135,9 @@ class BundleTest : public testing::Test {
   void Put(const std::string& bytes) const { std::ofstream(file(), std::ios::binary | std::ios::trunc) << bytes; }
   /// Writes the bundle of what `change` makes of the records of another one, and the blobs of that.
   void Repack(const std::function<void(proto::ClusterEntryT&)>& change) {
-    auto reader = BundleReader::Open(file(), {});
+    auto reader = ReaderAt(file());
     ASSERT_TRUE(reader) << reader.error().ToText();
-    auto writer = BundleWriter::Create(file(), {});
+    auto writer = WriterAt(file());
     ASSERT_TRUE(writer);
     for (const BundleMember& member : reader->entries()) {
       Buffer bytes(member.bytes);
@@ -158,9 +163,9 @@ class BundleTest : public testing::Test {
 
   /// Writes the same bundle with what `change` makes of its records of graphs.
   void RepackGraphs(const std::function<void(proto::ClusterGraphT&)>& change) {
-    auto reader = BundleReader::Open(file(), {});
+    auto reader = ReaderAt(file());
     ASSERT_TRUE(reader) << reader.error().ToText();
-    auto writer = BundleWriter::Create(file(), {});
+    auto writer = WriterAt(file());
     ASSERT_TRUE(writer);
     const auto read = [&](const BundleMember& member) {
       Buffer bytes(member.bytes);
@@ -289,12 +294,15 @@ TEST_F(BundleTest, TakesKeysFunctionsOrAll) {
   EXPECT_EQ(Export({{"keys", {"f", "g", "f"}}})["entries"], 2);
   const std::string key = ToKey(*MakeKey("h")).ToDigest().ToHex();
   EXPECT_EQ(Export({{"keys", {key.substr(0, 9)}}})["entries"], 1);
-  const auto none = a_->Ask("export", {{"file", file()}, {"function", "zzz"}});
+  const auto none = a_->ExportTo(file(), {{"function", "zzz"}});
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code(), Code::kNotFound);
   EXPECT_THAT(none.error().message(), HasSubstr("no function 'zzz'"));
-  EXPECT_EQ(a_->Ask("export", {{"file", file()}}).error().code(), Code::kInvalid);
-  EXPECT_EQ(a_->Ask("export", {{"file", "b.bundle"}, {"all", true}}).error().code(), Code::kInvalid);
+  EXPECT_EQ(a_->ExportTo(file(), json::object()).error().code(), Code::kInvalid);
+  // No path goes to the daemon: without a descriptor there is no file.
+  const auto path = a_->Ask("export", {{"file", file()}, {"all", true}});
+  EXPECT_EQ(path.error().code(), Code::kInvalid);
+  EXPECT_THAT(path.error().message(), HasSubstr("no file came with the request"));
 }
 
 TEST_F(BundleTest, ImportingTwiceChangesNothing) {
@@ -375,11 +383,11 @@ TEST_F(BundleTest, ARecordUnderAnotherKeyIsDamage) {
 
 TEST_F(BundleTest, ABundleWithoutAnArtifactThatItNamesIsDamage) {
   Export({{"keys", {"f"}}});
-  auto reader = BundleReader::Open(file(), {});
+  auto reader = ReaderAt(file());
   ASSERT_TRUE(reader);
   Buffer record(reader->entries()[0].bytes);
   ASSERT_TRUE(reader->Read(reader->entries()[0], record.data()));
-  auto writer = BundleWriter::Create(file(), {});
+  auto writer = WriterAt(file());
   ASSERT_TRUE(writer);
   ASSERT_TRUE(writer->Add(BundleKind::kEntry, reader->entries()[0].name, record));
   ASSERT_TRUE(writer->Finish());
@@ -418,23 +426,23 @@ TEST_F(BundleTest, WhatADomainDoesNotAllowIsRefusedAndTheRestComes) {
 
 TEST_F(BundleTest, UnsignedIsMadeAndTakenOnlyWhereThatIsSaid) {
   ASSERT_TRUE(b_->Compile("k", "graph k 4"));
-  const json from_b = {{"file", file()}, {"all", true}};
+  const json from_b = {{"all", true}};
   // No key: the default one is nowhere, since the home directory of the test has none.
   setenv("XDG_CONFIG_HOME", dir_.path().c_str(), 1);
   std::filesystem::create_directories(dir_.path() + "/ingot");
-  const auto refused = b_->Ask("export", from_b);
+  const auto refused = b_->ExportTo(file(), from_b);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message(), HasSubstr("--unsigned"));
-  EXPECT_FALSE(std::filesystem::exists(file()));
+  EXPECT_EQ(std::filesystem::file_size(file()), 0u);
   json allowed = from_b;
   allowed["unsigned"] = true;
-  ASSERT_TRUE(b_->Ask("export", allowed));
-  const auto no = a_->Ask("import", {{"file", file()}});
+  ASSERT_TRUE(b_->ExportTo(file(), allowed));
+  const auto no = a_->ImportFrom(file(), json::object());
   ASSERT_TRUE(no) << no.error().ToText();
   EXPECT_EQ((*no)["refused"], 1);
   EXPECT_THAT((*no)["rows"][0]["why"].get<std::string>(), HasSubstr("unsigned"));
   EXPECT_EQ(a_->Serves("k"), "");
-  const auto yes = a_->Ask("import", {{"file", file()}, {"allow_unsigned", true}});
+  const auto yes = a_->ImportFrom(file(), {{"allow_unsigned", true}});
   ASSERT_TRUE(yes) << yes.error().ToText();
   EXPECT_EQ((*yes)["new"], 1);
   EXPECT_EQ(a_->Serves("k"), "artifact of graph k 4");
@@ -449,10 +457,9 @@ TEST_F(BundleTest, LeavesOutWhatHasNoArtifact) {
   EXPECT_EQ(out["left_out"][0]["function"], "bad");
   EXPECT_EQ(out["left_out"][0]["why"], "its compile failed");
   std::filesystem::remove(file());
-  const auto none = a_->Ask("export", {{"file", file()}, {"keys", {"bad"}}});
+  const auto none = a_->ExportTo(file(), {{"keys", {"bad"}}});
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code(), Code::kNotFound);
-  EXPECT_FALSE(std::filesystem::exists(file()));
 }
 
 TEST_F(BundleTest, GoesIntoOneEntryWithWhatIsThere) {

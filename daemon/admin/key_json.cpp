@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "daemon/state/convert.h"
+
 namespace ingot::daemon {
 namespace {
 
@@ -14,7 +16,8 @@ bool IsText(const Json& value) { return value.is_string(); }
 
 }  // namespace
 
-Result<proto::EntryKeyT> KeyOf(const Json& components) {
+Result<proto::EntryKeyT> KeyOf(const VerbCall& call) {
+  const Json components = call.arguments.value("components", Json::array());
   if (!components.is_array() || components.empty()) return NoComponents();
   proto::EntryKeyT key;
   for (const Json& each : components) {
@@ -33,6 +36,7 @@ Result<proto::EntryKeyT> KeyOf(const Json& components) {
     }
     key.components.push_back(std::move(component));
   }
+  TRY(SetTenant(key, call.caller.tenant));
   return key;
 }
 

@@ -7,8 +7,9 @@
 
 namespace ingot::daemon {
 
-/// The key whose components a client has put into JSON as it has them itself: `[name, [[item, digest in hex, text],
+/// The caller's key whose `components` he has put into JSON as he has them himself: `[name, [[item, digest in hex,
+/// text],
 /// ...]]`. kInvalid otherwise.
-Result<proto::EntryKeyT> KeyOf(const Json& components);
+Result<proto::EntryKeyT> KeyOf(const VerbCall& call);
 
 }  // namespace ingot::daemon

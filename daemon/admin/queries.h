@@ -5,6 +5,7 @@
 #include <stop_token>
 #include <string>
 
+#include "daemon/admin/caller.h"
 #include "daemon/core.h"
 
 namespace ingot::daemon {
@@ -15,6 +16,8 @@ struct QueryHooks {
   std::string store_dir;
   std::function<size_t()> clients;
   std::function<int64_t()> uptime_s;
+  /// Where the daemon is administered, for who is told that it is not there; empty: nowhere.
+  std::string admin_socket = {};
   /// True: drain; false: stop at once.
   std::function<void(bool drain)> stop;
   /// Asked to stop when the daemon drains: what takes long ends early.
@@ -38,12 +41,12 @@ class Queries {
  public:
   Queries(Core& core, QueryHooks hooks) : core_(core), hooks_(std::move(hooks)) {}
   /// The verb ends early when the daemon drains.
-  boost::asio::awaitable<Reply> Answer(Buffer body, Until until);
+  boost::asio::awaitable<Reply> Answer(Buffer body, Until until, Caller caller);
   /// The verb of a message; empty when that does not verify.
   static std::string VerbOf(Bytes body);
   static Pace PaceOf(Bytes body);
-  /// kInvalid: no such verb or bad arguments.
-  Task<std::string> Run(std::string verb, std::string arguments, Until until);
+  /// kInvalid: no such verb or bad arguments; kDenied: not for this caller.
+  Task<std::string> Run(std::string verb, std::string arguments, Until until, Caller caller);
 
  private:
   Core& core_;

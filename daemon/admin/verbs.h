@@ -17,10 +17,13 @@ struct VerbCall {
   const QueryHooks& hooks;
   const Json& arguments;
   Until until;
+  Caller& caller;
 
   std::string Text(const char* name) const;
   bool Flag(const char* name) const;
   uint64_t Number(const char* name, uint64_t otherwise) const;
+  /// The file that came with it. kInvalid: none did.
+  Result<UniqueFd> File() const;
 };
 using Verb = Task<Json> (*)(const VerbCall&);
 

@@ -18,7 +18,7 @@ constexpr size_t kReasonBytesMax = 1024;
 Task<Json> AgreedVerb(const VerbCall& call) {
   Core& core = call.core;
   CO_TRY_ASSIGN(const Digest artifact, Digest::FromHex(call.Text("artifact")));
-  CO_TRY_ASSIGN(const proto::EntryKeyT key, KeyOf(call.arguments.value("components", Json::array())));
+  CO_TRY_ASSIGN(const proto::EntryKeyT key, KeyOf(call));
   proto::ComparisonT comparison;
   comparison.when = core.clock.now_s();
   comparison.build = proto::BuildId();

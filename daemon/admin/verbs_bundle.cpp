@@ -8,13 +8,6 @@
 namespace ingot::daemon {
 namespace {
 
-/// The daemon is not where its client is: a path is one only from the root on.
-Result<std::string> FileOf(const VerbCall& call) {
-  const std::string file = call.Text("file");
-  if (!file.starts_with('/')) return Error(Code::kInvalid, fmt::format("the file '{}' is no absolute path", file));
-  return file;
-}
-
 Json ReportJson(const BundleReport& report) {
   Json rows = Json::array();
   for (const BundledEntry& row : report.rows) {
@@ -42,7 +35,7 @@ Json ReportJson(const BundleReport& report) {
 }  // namespace
 
 Task<Json> ExportVerb(const VerbCall& call) {
-  CO_TRY_ASSIGN(const std::string file, FileOf(call));
+  CO_TRY_ASSIGN(UniqueFd file, call.File());
   CO_TRY_ASSIGN(std::vector<Digest> entries, co_await SelectEntries(call));
   CO_TRY_ASSIGN(const TrustFiles files, OpenTrustFiles(call.core.config));
   const bool is_unsigned = call.Flag("unsigned");
@@ -54,10 +47,9 @@ Task<Json> ExportVerb(const VerbCall& call) {
   }
   const Progress progress(call.Text("progress"));
   const cache::SigningKey* const key = is_unsigned ? nullptr : files.key.get();
-  CO_TRY_ASSIGN(const BundleReport report,
-                co_await ExportBundle(call.core, std::move(entries), file, key, files.host, progress, call.until));
-  Json out = {{"file", file},
-              {"signer", key == nullptr ? "" : key->public_key().id().ToHex()},
+  CO_TRY_ASSIGN(const BundleReport report, co_await ExportBundle(call.core, std::move(entries), std::move(file), key,
+                                                                 files.host, progress, call.until));
+  Json out = {{"signer", key == nullptr ? "" : key->public_key().id().ToHex()},
               {"signer_name", key == nullptr ? "" : key->public_key().name}};
   Json counts = ReportJson(report);
   for (const char* name : {"entries", "variants", "blobs", "graphs", "bytes"}) out[name] = counts[name];
@@ -66,14 +58,14 @@ Task<Json> ExportVerb(const VerbCall& call) {
 }
 
 Task<Json> ImportVerb(const VerbCall& call) {
-  CO_TRY_ASSIGN(const std::string file, FileOf(call));
+  CO_TRY_ASSIGN(UniqueFd file, call.File());
   CO_TRY_ASSIGN(const TrustFiles files, OpenTrustFiles(call.core.config));
   Ignore(files.trust->Refresh(), "each record is then refused for it, by name");
   const ImportOptions options{.allow_unsigned = call.Flag("allow_unsigned"), .dry_run = call.Flag("dry_run")};
   const Progress progress(call.Text("progress"));
   CO_TRY_ASSIGN(const BundleReport report,
-                co_await ImportBundle(call.core, file, *files.trust, options, progress, call.until));
-  Json out = {{"file", file}, {"dry_run", options.dry_run}};
+                co_await ImportBundle(call.core, std::move(file), *files.trust, options, progress, call.until));
+  Json out = {{"dry_run", options.dry_run}};
   out.update(ReportJson(report));
   co_return out;
 }

@@ -52,7 +52,8 @@ Task<Json> QuarantineVerb(const VerbCall& call) {
   CO_TRY_ASSIGN(const Digest artifact, Digest::FromHex(call.Text("artifact")));
   const std::string why = call.Text("why");
   if (why.empty()) co_return Error(Code::kInvalid, "say why the artifact goes into quarantine");
-  CO_TRY_ASSIGN(const std::vector<Digest> entries, co_await Quarantine(call.core, artifact, why, call.until));
+  CO_TRY_ASSIGN(const std::vector<Digest> entries,
+                co_await Quarantine(call.core, artifact, why, call.until, call.caller.tenant));
   Json keys = Json::array();
   for (const Digest& entry : entries) keys.push_back(entry.ToHex());
   co_return Json{{"keys", keys}};

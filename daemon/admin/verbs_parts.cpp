@@ -19,7 +19,7 @@ Task<Json> SplitVerb(const VerbCall& call) {
   if (note.empty() || note.size() > kNoteBytesMax) {
     co_return Error(Code::kInvalid, fmt::format("a note of {} bytes: 1 to {} are kept", note.size(), kNoteBytesMax));
   }
-  CO_TRY_ASSIGN(const proto::EntryKeyT key, KeyOf(call.arguments.value("components", Json::array())));
+  CO_TRY_ASSIGN(const proto::EntryKeyT key, KeyOf(call));
   const Digest digest = ToKey(key).ToDigest();
   Entries::Change change = [&note](proto::EntryRecordT& record) { record.in_parts = note; };
   CO_TRY(co_await call.core.entries.Update(digest, key, std::move(change), call.until));
@@ -28,7 +28,7 @@ Task<Json> SplitVerb(const VerbCall& call) {
 
 /// The note of a key, or "". No look-up of an entry: nothing is missed where there is none.
 Task<Json> NotedVerb(const VerbCall& call) {
-  CO_TRY_ASSIGN(const proto::EntryKeyT key, KeyOf(call.arguments.value("components", Json::array())));
+  CO_TRY_ASSIGN(const proto::EntryKeyT key, KeyOf(call));
   const Result<EntryRef> entry = co_await call.core.entries.Get(ToKey(key).ToDigest(), call.until);
   if (!entry && entry.error().code() != Code::kNotFound) co_return entry.error();
   if (entry) call.core.uses.Write(**entry);

@@ -6,8 +6,10 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "cache/trust/provenance.h"
 #include "daemon/admin/verbs.h"
 #include "daemon/state/convert.h"
+#include "daemon/state/variants.h"
 #include "proto/artifact_file.h"
 #include "proto/artifact_generated.h"
 #include "proto/dependency_words.h"
@@ -164,6 +166,17 @@ Task<Json> ProvenanceJson(Core& core, Digest artifact, Until until) {
   co_return out;
 }
 
+/// "made here", "signed by" the keys that vouch for parts of it, or "taken unsigned".
+std::string WhereFrom(const proto::StoredVariantT& stored) {
+  if (IsUnsigned(stored)) return "taken unsigned";
+  std::string keys;
+  for (const Buffer& envelope : OriginsOf(stored)) {
+    const auto decoded = cache::DecodeEnvelope(envelope);
+    if (decoded) keys += " " + decoded->key.ToShort();
+  }
+  return keys.empty() ? "made here" : "signed by" + keys;
+}
+
 boost::asio::awaitable<Json> VariantJson(Core& core, const proto::StoredVariantT& stored, Until until) {
   const proto::VariantT& variant = *stored.variant;
   Json dependencies = Json::array();
@@ -215,6 +228,7 @@ boost::asio::awaitable<Json> VariantJson(Core& core, const proto::StoredVariantT
               {"signature_bytes", variant.signature.size()},
               {"dependencies", dependencies},
               {"replaced", replaced},
+              {"from", WhereFrom(stored)},
               {"agreed", agreed}};
   if (provenance) {
     out["provenance"] = std::move(provenance).value();

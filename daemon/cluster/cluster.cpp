@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <sstream>
 #include <utility>
 
 #include "base/log.h"
@@ -70,15 +73,23 @@ cache::BreakerLimits BreakerLimitsOf(const Config& config) {
   return limits;
 }
 
-Cluster::Cluster(const Config& config, const Clock& clock, Artifacts& artifacts, Entries& entries, ClusterParts parts)
+Cluster::Cluster(const Config& config, const Clock& clock, Artifacts& artifacts, Entries& entries, NewestSeen& newest,
+                 ClusterParts parts)
     : config_(config),
       clock_(clock),
       artifacts_(artifacts),
       entries_(entries),
+      newest_(newest),
       parts_(std::move(parts)),
       index_{parts_.index != nullptr && parts_.index->breaker(), {BreakerLimitsOf(config), clock}},
       blobs_{parts_.blobs != nullptr && parts_.blobs->breaker(), {BreakerLimitsOf(config), clock}},
       missed_(config.cluster_misses_max, config.cluster_misses_max) {}
+
+bool Cluster::Shares(const std::string& tenant) const {
+  if (!is_shared() || tenant.empty()) return is_shared();
+  std::istringstream words(config_.cluster_clients);
+  return std::find(std::istream_iterator<std::string>(words), {}, tenant) != std::istream_iterator<std::string>();
+}
 
 Until Cluster::BlobCall(const Until& until, double cost_s) const {
   const auto cost = std::chrono::milliseconds(static_cast<int64_t>(std::clamp(cost_s, 0.0, 1e6) * 1e3));
@@ -117,9 +128,15 @@ Task<cache::SealedRef> Cluster::FetchBlob(Digest digest, double cost_s, Until un
   co_return there;
 }
 
+VariantDoor Cluster::DoorHere() const {
+  VariantDoor door{config_, artifacts_, *parts_.trust, {}, target};
+  door.newest = [this](const Provenance& provenance) { return newest_.Of(provenance); };
+  return door;
+}
+
 /// Brings the artifact of a variant here, where the rest of it is trusted.
 Task<void> Cluster::Bring(ClaimedVariant& claimed, Until until) {
-  VariantDoor door{config_, artifacts_, *parts_.trust, {}};
+  VariantDoor door = DoorHere();
   door.blob = [this, &claimed](Digest digest, Until by) { return FetchBlob(digest, claimed.stored.compile_s, by); };
   CO_TRY(co_await BringArtifact(door, claimed, claimed.stored.compile_s, until));
   if (claimed.is_welcome) co_return Status();
@@ -177,7 +194,7 @@ Task<cache::RecordPage> Cluster::ListEntries(std::string function, std::string a
 Task<bool> Cluster::TakeEntry(Digest digest, const proto::ClusterEntry& shared, Until until) {
   const cache::Key key = ToKey(*shared.key());
   if (key.ToDigest() != digest) co_return Error(Code::kCorrupt, "a shared record of another key");
-  const VariantDoor door{config_, artifacts_, *parts_.trust, {}};
+  const VariantDoor door = DoorHere();
   std::vector<ClaimedVariant> claims;
   std::optional<Error> trouble;
   for (const proto::SignedVariant* one : *shared.variants()) {
@@ -195,10 +212,15 @@ Task<bool> Cluster::TakeEntry(Digest digest, const proto::ClusterEntry& shared, 
   CO_TRY(co_await cache::Together(claims.size(), kBlobsAtOnce, std::move(bring), until));
   proto::EntryRecordT taken;
   size_t count = 0;
+  /// Of each builder and machine the oldest word.
+  std::map<std::pair<std::string, std::string>, const Provenance*> oldest;
   for (size_t i = 0; i < claims.size(); ++i) {
     if (troubles[i]) trouble = std::move(troubles[i]);
     const ClaimedVariant& claimed = claims[i];
     if (!claimed.judgement.trusted()) continue;
+    const Provenance& provenance = *claimed.judgement.provenance;
+    const Provenance*& known = oldest[{provenance.builder.ToHex(), provenance.host}];
+    if (known == nullptr || provenance.built_s < known->built_s) known = &provenance;
     const Digest text{claimed.stored.text_low, claimed.stored.text_high};
     if (on_fetched) on_fetched(*claimed.judgement.provenance, text, claimed.stored.gears);
     count += MergeVariant(taken, claimed.stored, config_);
@@ -211,11 +233,13 @@ Task<bool> Cluster::TakeEntry(Digest digest, const proto::ClusterEntry& shared, 
     for (const auto& variant : taken.variants) MergeVariant(record, *variant, config_);
   };
   CO_TRY(co_await entries_.TakeIn(digest, stored_key, std::move(change), until));
+  for (const auto& [machine, provenance] : oldest) newest_.Took(*provenance);
   GlobalMetrics().Add(Counter::cluster_hits);
   co_return true;
 }
 
-Task<std::optional<proto::GraphRecordT>> Cluster::FetchGraph(Digest graph_key, std::string identity, Until until) {
+Task<std::optional<proto::GraphRecordT>> Cluster::FetchGraph(Digest graph_key, std::string identity,
+                                                             std::string function, Until until) {
   std::optional<proto::GraphRecordT> none;
   if (parts_.index == nullptr) co_return none;
   std::vector<RecordKey> keys = {{Table::kGraphs, graph_key}};
@@ -224,8 +248,9 @@ Task<std::optional<proto::GraphRecordT>> Cluster::FetchGraph(Digest graph_key, s
   if (!records.front().exists()) co_return none;
   const auto* shared = proto::ReadMessage<proto::ClusterGraph>(records.front().value);
   if (shared == nullptr) co_return none;
-  VariantDoor door{config_, artifacts_, *parts_.trust, {}};
-  Result<ClaimedGraph> judged = JudgeGraph(door, graph_key, BytesOf(*shared->record()), BytesOf(*shared->envelope()));
+  VariantDoor door = DoorHere();
+  Result<ClaimedGraph> judged =
+      JudgeGraph(door, function, graph_key, BytesOf(*shared->record()), BytesOf(*shared->envelope()));
   if (!judged) co_return none;
   ClaimedGraph claimed = std::move(*judged);
   const double cost_s = claimed.record.compile_s;
@@ -234,11 +259,12 @@ Task<std::optional<proto::GraphRecordT>> Cluster::FetchGraph(Digest graph_key, s
   if (!claimed.record.failure) CO_TRY(co_await BringArtifact(door, claimed, cost_s, until));
   if (!claimed.is_welcome) {
     GlobalMetrics().Add(Counter::cluster_distrusted);
-    LogWarn("took no graph from the cluster", {{"function", claimed.received.function},
+    LogWarn("took no graph from the cluster", {{"function", claimed.received.asked.function},
                                                {"verdict", NameOf(claimed.judgement.verdict)},
                                                {"reason", claimed.judgement.text}});
     co_return none;
   }
+  newest_.Took(*claimed.judgement.provenance);
   // Another compiler may do what that one could not.
   if (claimed.record.failure && claimed.record.failure->compiler != identity) co_return none;
   GlobalMetrics().Add(Counter::cluster_hits);
@@ -280,7 +306,7 @@ Task<void> Cluster::PutBlob(Digest digest, double cost_s, Until until) {
 
 Task<void> Cluster::PublishGraph(Digest graph_key, proto::GraphRecordT record, std::string identity, std::string target,
                                  Until until) {
-  if (parts_.index == nullptr || parts_.key == nullptr) co_return Status();
+  if (parts_.index == nullptr || parts_.key == nullptr || IsUnsigned(record)) co_return Status();
   const Digest artifact{record.artifact_low, record.artifact_high};
   cache::SealedRef file;
   if (!record.failure) {
@@ -340,7 +366,7 @@ bool Cluster::IsSaid(const proto::ClusterEntry& shared, const Entry& entry) cons
 }
 
 Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::string target, Until until) {
-  if (parts_.index == nullptr || parts_.key == nullptr) co_return Status();
+  if (parts_.index == nullptr || parts_.key == nullptr || !Shares(TenantOf(entry->key))) co_return Status();
   std::vector<RecordKey> names = {{Table::kEntries, entry->digest}};
   CO_TRY_ASSIGN(const std::vector<Record> known,
                 co_await By(index_, parts_.index->Get(std::move(names), IndexCall(until))));
@@ -353,6 +379,7 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
   const Voucher voucher{*parts_.key,         parts_.host,       config_.cluster_group,
                         std::move(identity), std::move(target), clock_.now_s()};
   for (const auto& stored : entry->record.variants) {
+    if (IsUnsigned(*stored)) continue;
     const Digest artifact = ArtifactOf(*stored->variant);
     const Result<cache::SealedRef> file = co_await artifacts_.Get(artifact, until);
     // What is gone here is somebody else's to share; what cannot be read now is ours, and is sent later.

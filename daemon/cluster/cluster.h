@@ -18,6 +18,7 @@
 #include "cache/trust/removal.h"
 #include "cache/trust/signing_key.h"
 #include "cache/trust/trust.h"
+#include "daemon/cluster/newest_seen.h"
 #include "daemon/cluster/signed_variant.h"
 #include "daemon/state/artifacts.h"
 #include "daemon/state/config.h"
@@ -48,9 +49,12 @@ cache::BreakerLimits BreakerLimitsOf(const Config& config);
 /// is slow costs nobody more than the time given: a breaker keeps calls from it until it answers again. Thread-safe.
 class Cluster {
  public:
-  Cluster(const Config& config, const Clock& clock, Artifacts& artifacts, Entries& entries, ClusterParts parts);
+  Cluster(const Config& config, const Clock& clock, Artifacts& artifacts, Entries& entries, NewestSeen& newest,
+          ClusterParts parts);
 
   bool is_shared() const { return parts_.index != nullptr; }
+  /// Whether what a tenant compiles is known to other machines, and what they compile to it.
+  bool Shares(const std::string& tenant) const;
   bool can_write() const { return is_shared() && parts_.key != nullptr; }
   /// Whether bytes come from there, as far as is known.
   bool has_blobs() const {
@@ -66,9 +70,10 @@ class Cluster {
   /// index.
   Task<cache::RecordPage> ListEntries(std::string function, std::string after, size_t limit, Until until);
 
-  /// What others know of a graph key, taken into the local store: an artifact, or a failure of a compiler of
+  /// What others know of a graph key, as far as they may answer `function`: an artifact, or a failure of a compiler of
   /// `identity`. None: nobody does.
-  Task<std::optional<proto::GraphRecordT>> FetchGraph(Digest graph_key, std::string identity, Until until);
+  Task<std::optional<proto::GraphRecordT>> FetchGraph(Digest graph_key, std::string identity, std::string function,
+                                                      Until until);
 
   /// The text of a graph, from here, or from there where only an artifact of it has come: most are never asked for.
   Task<std::string> TextOf(Digest digest, double cost_s, Until until);
@@ -97,6 +102,8 @@ class Cluster {
 
   /// Null where nothing is shared.
   cache::Trust* trust() const { return parts_.trust.get(); }
+  /// VariantDoor::target. Set before use.
+  std::function<std::string()> target = [] { return std::string(); };
   /// Told of each artifact of another machine that is let in: who made it, and of which graph. Set before use.
   std::function<void(cache::Provenance, Digest text, std::vector<int64_t> gears)> on_fetched;
 
@@ -127,6 +134,8 @@ class Cluster {
     const auto own = parts_.blobs == nullptr ? std::nullopt : parts_.blobs->breaker();
     return own ? *own : blobs_.breaker.facts();
   }
+  /// By which what comes from there is let in.
+  VariantDoor DoorHere() const;
   /// The blob, from here or from there.
   Task<cache::SealedRef> FetchBlob(Digest digest, double cost_s, Until until);
   Task<void> Bring(ClaimedVariant& claimed, Until until);
@@ -144,6 +153,7 @@ class Cluster {
   const Clock& clock_;
   Artifacts& artifacts_;
   Entries& entries_;
+  NewestSeen& newest_;
   const ClusterParts parts_;
   Tier index_;
   Tier blobs_;

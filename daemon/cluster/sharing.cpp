@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/cluster/sharing.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "daemon/cluster/signed_variant.h"
+#include "daemon/cluster/trust_files.h"
 #include "daemon/compile/failure.h"
 #include "daemon/compile/graph_record.h"
 #include "daemon/core.h"
@@ -70,7 +74,7 @@ boost::asio::awaitable<void> Sharing::Fetch(cache::Key key, Digest digest) {
 }
 
 boost::asio::awaitable<bool> Sharing::EntryFor(cache::Key key, Until until) {
-  if (!core_.cluster.is_shared()) co_return false;
+  if (!core_.cluster.Shares(TenantOf(key))) co_return false;
   const Digest digest = key.ToDigest();
   const auto joined = fetches_.Join(digest);
   if (joined.leads && !core_.pool.SpawnAlways(Fetch(std::move(key), digest))) {
@@ -99,12 +103,27 @@ boost::asio::awaitable<bool> Sharing::EntryOf(Digest entry, Until until) {
   co_return came && *came;
 }
 
+Status Sharing::MayServe(Bytes envelope, const std::string& function) const {
+  if (envelope.empty()) return {};
+  TrustFiles own;
+  const cache::Trust* trust = core_.cluster.trust();
+  if (trust == nullptr) {
+    TRY_ASSIGN(own, OpenTrustFiles(core_.config));
+    TRY(own.trust->Refresh());
+    trust = own.trust.get();
+  }
+  const VariantDoor door{core_.config, core_.artifacts, *trust, {}, [this] { return core_.target(); }};
+  const cache::Judgement judged = trust->JudgeFor(AskedBy(door, function), envelope);
+  if (judged.verdict == cache::Verdict::kAwaitsArtifact) return {};
+  return Error(Code::kDenied, fmt::format("{}: {}", NameOf(judged.verdict), judged.text));
+}
+
 /// What the cluster knows of a graph key, taken into the local store; none where nobody has it, or it cannot be asked.
-boost::asio::awaitable<std::optional<Result<Landed>>> Sharing::Known(Digest graph_key, const std::string& identity,
-                                                                     Until until) {
+boost::asio::awaitable<std::optional<Result<Landed>>> Sharing::Known(Digest graph_key, std::string identity,
+                                                                     std::string function, Until until) {
   std::optional<Result<Landed>> none;
   const Result<std::optional<proto::GraphRecordT>> record =
-      co_await core_.cluster.FetchGraph(graph_key, identity, until);
+      co_await core_.cluster.FetchGraph(graph_key, std::move(identity), std::move(function), until);
   if (!record || !*record) co_return none;
   const proto::GraphRecordT& known = **record;
   if (known.failure && !FailureInForce(*known.failure, core_.clock.now_s())) co_return none;
@@ -143,7 +162,7 @@ boost::asio::awaitable<Sharing::Turn> Sharing::TurnFor(Digest graph_key, std::st
   // Where no bytes come from the cluster, others would be waited for in vain.
   while (until.Check() && core_.cluster.has_blobs()) {
     const Until step = until.AtMost(step_max);
-    turn.landed = co_await Known(graph_key, turn.identity, step);
+    turn.landed = co_await Known(graph_key, turn.identity, function, step);
     if (turn.landed) co_return turn;
     const Result<cache::Lease> lease = co_await core_.cluster.Acquire(graph_key, step);
     if (!lease) {
@@ -155,7 +174,7 @@ boost::asio::awaitable<Sharing::Turn> Sharing::TurnFor(Digest graph_key, std::st
     }
     if (lease->is_ours) {
       // Somebody may have published and gone between the two.
-      turn.landed = co_await Known(graph_key, turn.identity, step);
+      turn.landed = co_await Known(graph_key, turn.identity, function, step);
       if (turn.landed) {
         Ignore(co_await core_.cluster.Release(graph_key, lease->fence, step), "it ends by itself");
       } else {

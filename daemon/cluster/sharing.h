@@ -44,6 +44,9 @@ class Sharing {
   /// Waits while another machine compiles, as long as a compile may take, and no longer than that machine says that it
   /// goes on.
   boost::asio::awaitable<Turn> TurnFor(Digest graph_key, std::string function);
+  /// Whether what is here by this envelope may answer a call of `function`: in the domain of who asks, whatever its
+  /// signer compiled it for. An empty one is by the word of this machine's user.
+  Status MayServe(Bytes envelope, const std::string& function) const;
   /// Keeps the lease while a compile runs and is given away; where it is lost and nobody has it, takes it again.
   boost::asio::awaitable<void> Beat(Digest graph_key, Fence fence, std::stop_token over);
   /// Tells other machines at once how far it is, where that has just become known.
@@ -75,8 +78,8 @@ class Sharing {
   boost::asio::awaitable<Status> SendGraph(Digest graph_key, CompilerFacts facts, Until until);
   boost::asio::awaitable<bool> SendDue(SendRetries& retries);
   boost::asio::awaitable<Result<cache::Lease>> HolderAfter(Digest graph_key, cache::Lease held, Until until);
-  boost::asio::awaitable<std::optional<Result<Landed>>> Known(Digest graph_key, const std::string& identity,
-                                                              Until until);
+  boost::asio::awaitable<std::optional<Result<Landed>>> Known(Digest graph_key, std::string identity,
+                                                              std::string function, Until until);
 
   Core& core_;
   FlightsOf<bool> fetches_;

@@ -7,7 +7,8 @@
 
 namespace ingot::daemon {
 
-Result<ClaimedGraph> JudgeGraph(const VariantDoor& door, const Digest& graph_key, Bytes record, Bytes envelope) {
+Result<ClaimedGraph> JudgeGraph(const VariantDoor& door, const std::optional<std::string>& asker,
+                                const Digest& graph_key, Bytes record, Bytes envelope) {
   // A copy that begins where tables may begin.
   const Buffer aligned(record.begin(), record.end());
   const auto* table = proto::ReadMessage<proto::GraphRecord>(aligned);
@@ -16,16 +17,13 @@ Result<ClaimedGraph> JudgeGraph(const VariantDoor& door, const Digest& graph_key
   table->UnPackTo(&claimed.record);
   cache::Received received;
   received.function = claimed.record.function;
-  received.group = door.config.cluster_group;
+  received.asked = AskedBy(door, asker.value_or(received.function));
   received.graph_key = graph_key;
   received.artifact = {claimed.record.artifact_low, claimed.record.artifact_high};
   received.variant = cache::Sha256Of(record);
   // Whoever wrote it may not say by whose word it is here.
-  claimed.record.origin.reset();
-  if (!envelope.empty()) {
-    claimed.record.origin = std::make_unique<proto::OriginT>();
-    claimed.record.origin->envelope.assign(envelope.begin(), envelope.end());
-  }
+  claimed.record.origin = std::make_unique<proto::OriginT>();
+  claimed.record.origin->envelope.assign(envelope.begin(), envelope.end());
   static_cast<Claim&>(claimed) = JudgeClaim(door, std::move(received), envelope);
   return claimed;
 }

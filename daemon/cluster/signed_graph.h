@@ -12,8 +12,11 @@ namespace ingot::daemon {
 struct ClaimedGraph : Claim {
   proto::GraphRecordT record;
 };
-/// Judges without the artifact. kCorrupt: `record` is none.
-Result<ClaimedGraph> JudgeGraph(const VariantDoor& door, const Digest& graph_key, Bytes record, Bytes envelope);
+/// Judges without the artifact, for the function that asks: not for the one that the record names, which had the graph
+/// first. Without an asker nothing is served yet, and whoever asks later is judged then (Sharing::MayServe). kCorrupt:
+/// `record` is none.
+Result<ClaimedGraph> JudgeGraph(const VariantDoor& door, const std::optional<std::string>& asker,
+                                const Digest& graph_key, Bytes record, Bytes envelope);
 
 /// The bytes of a record that are signed: without by whose word it is here.
 Buffer SharedBytesOf(const proto::GraphRecordT& record);

@@ -33,9 +33,15 @@ std::optional<Buffer> EnvelopeOf(const proto::StoredVariantT& stored, Bytes vari
   return std::nullopt;
 }
 
+cache::Asked AskedBy(const VariantDoor& door, const std::string& function) {
+  const auto policy = door.trust.policy();
+  return {function, door.config.cluster_group, policy && policy->has_targets() ? door.target() : ""};
+}
+
 Claim JudgeClaim(const VariantDoor& door, cache::Received received, Bytes envelope) {
   Claim claim{std::move(received), {cache::Verdict::kUnsigned, "nobody vouches for it", {}}, door.allow_unsigned};
   if (envelope.empty()) return claim;
+  claim.received.newest = door.newest;
   claim.judgement = door.trust.JudgeRecord(claim.received, envelope);
   claim.is_welcome = claim.judgement.verdict == cache::Verdict::kAwaitsArtifact;
   return claim;
@@ -64,13 +70,13 @@ Result<ClaimedVariant> JudgeVariant(const VariantDoor& door, const cache::Key& k
   cache::Received received;
   received.entry_key = key.ToDigest();
   received.function = FunctionOf(key);
-  received.group = door.config.cluster_group;
+  received.asked = AskedBy(door, received.function);
   received.graph_key = {claimed.stored.graph_key_low, claimed.stored.graph_key_high};
   received.artifact = ArtifactOf(*claimed.stored.variant);
   received.variant = cache::Sha256Of(variant);
   // Whoever wrote it may not say by whose word it is here.
   claimed.stored.origins.clear();
-  if (!envelope.empty()) AddOrigin(claimed.stored, envelope);
+  AddOrigin(claimed.stored, envelope);
   static_cast<Claim&>(claimed) = JudgeClaim(door, std::move(received), envelope);
   return claimed;
 }

@@ -23,6 +23,12 @@ struct VariantDoor {
   const cache::Trust& trust;
   /// Bytes by their digest, from where the variant is from; what is given has that digest.
   std::function<Task<cache::SealedRef>(Digest, Until)> blob;
+  /// What this machine's compiler makes code for, "" where that is not known: asked where the trust file tells targets
+  /// apart.
+  std::function<std::string()> target = [] { return std::string(); };
+  /// Build time below which a builder's word is an older one put back in the place of a newer; none: it has said
+  /// nothing here.
+  std::function<std::optional<int64_t>(const cache::Provenance&)> newest = {};
   /// Takes variants without any envelope: the user vouches for who made the bundle. One with an envelope is judged.
   bool allow_unsigned = false;
 };
@@ -34,6 +40,8 @@ struct Claim {
   /// Its artifact may be looked at: kAwaitsArtifact, or unsigned where that is allowed.
   bool is_welcome = false;
 };
+/// A call of a function of this machine.
+cache::Asked AskedBy(const VariantDoor& door, const std::string& function);
 /// Judges what `received` is said to be by an envelope, without the artifact.
 Claim JudgeClaim(const VariantDoor& door, cache::Received received, Bytes envelope);
 /// Holds the artifact of a welcome claim against what was signed and stores it. Where it was not the signed one, the

@@ -70,6 +70,7 @@ Task<std::optional<CompileService::Candidate>> CompileService::InstanceOf(const 
                      .symbol_count = symbols->size(),
                      .range = RangeFor(request, *text, *symbols),
                      .fixed = request.fixed};
+  variant.inherited = OriginsOf(stored);
   co_return std::optional<Candidate>(Candidate{std::move(variant), std::move(text).value(), {}});
 }
 
@@ -125,7 +126,7 @@ Task<void> CompileService::AddTemplates(Request& request) {
     if (!Agrees(variant, request.message)) continue;
     const Result<std::string> text =
         co_await core_.cluster.TextOf({stored->text_low, stored->text_high}, stored->compile_s, request.until);
-    if (text && AddTemplate(request, *text, std::make_shared<const proto::VariantT>(variant))) break;
+    if (text && AddTemplate(request, *text, stored.get())) break;
   }
   co_return Status();
 }
@@ -148,8 +149,7 @@ bool CompileService::AddRanged(Request& request) const {
 
 /// False when the recording and the other graph are no instances of one template. `other` has that graph; a sibling,
 /// which has the request's own dependencies, is none.
-bool CompileService::AddTemplate(Request& request, const std::string& text,
-                                 std::shared_ptr<const proto::VariantT> other) const {
+bool CompileService::AddTemplate(Request& request, const std::string& text, const proto::StoredVariantT* other) const {
   Result<std::string> unified = core_.graphs.Unify(text, request.text);
   if (!unified) {
     LogDebug("kept sizes apart", {{"function", request.function}, {"reason", unified.error()}});
@@ -163,8 +163,11 @@ bool CompileService::AddTemplate(Request& request, const std::string& text,
                              .graph = *digest,
                              .proven = *second,
                              .symbol_count = first->size(),
-                             .other_proven = *first,
-                             .other = std::move(other)};
+                             .other_proven = *first};
+  if (other != nullptr) {
+    variant_of_both.other = std::make_shared<const proto::VariantT>(*other->variant);
+    variant_of_both.inherited = OriginsOf(*other);
+  }
   request.candidates.insert(request.candidates.begin(), {std::move(variant_of_both), std::move(unified).value(),
                                                          GraphKey(*digest, request.facts).ToDigest()});
   return true;

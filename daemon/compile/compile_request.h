@@ -27,6 +27,7 @@ struct CompileService::Request {
   proto::CompileT message;
   cache::Key key;
   Digest entry_digest;
+  std::string tenant;
   std::string function;
   std::string text;      ///< The recording's graph.
   std::string sibling;   ///< That of the recording that came along; "" without one.

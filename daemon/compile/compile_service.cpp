@@ -20,15 +20,18 @@ namespace {
 
 /// What takes longer to be looked up is not worth knowing.
 constexpr std::chrono::seconds kForetellMax{1};
+/// Flights that one request waits for where each brings what it may not have.
+constexpr int kFlightsMax = 4;
 
 }  // namespace
 
-boost::asio::awaitable<Reply> CompileService::Compile(Buffer body, Until until) {
+boost::asio::awaitable<Reply> CompileService::Compile(Buffer body, Until until, std::string tenant) {
   core_.before_compile();
   core_.improving.GiveWay();
   Request request;
   request.start_ns = core_.clock.steady_ns();
   request.until = until;
+  request.tenant = std::move(tenant);
   const auto* table = proto::ReadMessage<proto::Compile>(body);
   if (table == nullptr) {
     GlobalMetrics().Add(Counter::bad_requests);
@@ -73,6 +76,7 @@ Task<Reply> CompileService::Answered(Request& request) {
 }
 
 Task<void> CompileService::Prepare(Request& request) {
+  CO_TRY(SetTenant(*request.message.key, request.tenant));
   request.key = ToKey(*request.message.key);
   request.entry_digest = request.key.ToDigest();
   request.function = FunctionOf(request.key);
@@ -184,8 +188,19 @@ Task<std::optional<Reply>> CompileService::ServeProven(Request& request, const p
   co_return std::optional<Reply>(std::move(reply));
 }
 
-/// Tries the candidate whose turn it is.
-Task<Landed> CompileService::Attempt(Request& request) {
+/// What is stored of a graph key, as far as it may answer this request; none where nothing does.
+Task<std::optional<proto::GraphRecordT>> CompileService::Stored(const Request& request, Digest graph_key) {
+  CO_TRY_ASSIGN(std::optional<proto::GraphRecordT> stored,
+                co_await ReadGraphRecord(core_.index, graph_key, request.until));
+  if (!stored || !stored->origin) co_return stored;
+  const Status may = core_.sharing.MayServe(stored->origin->envelope, request.function);
+  if (may) co_return stored;
+  LogInfo("does not answer by a graph of others", {{"function", request.function}, {"reason", may.error()}});
+  co_return std::optional<proto::GraphRecordT>();
+}
+
+/// Joins the flight of the candidate whose turn it is, and leads it where nobody does.
+Task<Landed> CompileService::Join(Request& request) {
   const Candidate& candidate = request.candidates[request.at];
   request.remembered.reset();
   request.led = request.waited = false;
@@ -193,8 +208,7 @@ Task<Landed> CompileService::Attempt(Request& request) {
   const Flights::Joined joined = core_.flights.Join(candidate.graph_key);
   if (joined.leads) {
     bool is_landed = false;
-    const Result<std::optional<proto::GraphRecordT>> stored =
-        co_await ReadGraphRecord(core_.index, candidate.graph_key, request.until);
+    const Result<std::optional<proto::GraphRecordT>> stored = co_await Stored(request, candidate.graph_key);
     const bool has_failed = stored && *stored && (*stored)->failure;
     const auto failed = has_failed ? FailureInForce(*(*stored)->failure, core_.clock.now_s()) : std::nullopt;
     if (failed) {
@@ -221,7 +235,7 @@ Task<Landed> CompileService::Attempt(Request& request) {
     GlobalMetrics().Add(Counter::graph_misses);
     CompileJob job{.graph = candidate.text, .name = request.function, .gears = candidate.variant.gears};
     job.recipe = core_.tuning.ChoicesFor(request.facts);
-    if (!core_.pool.SpawnAlways(Fly(candidate.graph_key, std::move(job)))) {
+    if (!core_.pool.SpawnAlways(Fly(candidate.graph_key, std::move(job), core_.cluster.Shares(request.tenant)))) {
       core_.flights.Land(candidate.graph_key, Error(Code::kCancelled, "the daemon stops"));
     }
   }
@@ -229,8 +243,20 @@ Task<Landed> CompileService::Attempt(Request& request) {
   progress.Follow(candidate.graph_key);
   Result<Landed> came = co_await core_.flights.Wait(joined.flight, request.until);
   request.gave_up = !came && !core_.flights.HasLanded(joined.flight);
-  if (!came) co_return std::move(came).error();
-  const Landed landed = std::move(*came);
+  co_return came;
+}
+
+/// Tries the candidate whose turn it is.
+Task<Landed> CompileService::Attempt(Request& request) {
+  const Candidate& candidate = request.candidates[request.at];
+  Landed landed;
+  // A flight that another function leads may bring what only that one may have: then this one leads the next.
+  for (int i = 0;; ++i) {
+    CO_TRY_ASSIGN(landed, co_await Join(request));
+    Status may = landed.origin ? core_.sharing.MayServe(*landed.origin, request.function) : Status();
+    if (may) break;
+    if (i == kFlightsMax) co_return std::move(may).error();
+  }
   const NewVariant& variant = candidate.variant;
   CO_TRY_ASSIGN(const bool takes, co_await Takes(landed.artifact, variant.proven, variant.symbol_count, request.until));
   CO_TRY_ASSIGN(const bool takes_other,
@@ -241,9 +267,10 @@ Task<Landed> CompileService::Attempt(Request& request) {
   co_return error;
 }
 
-boost::asio::awaitable<void> CompileService::Fly(Digest graph_key, CompileJob job) {
-  core_.flights.Say(graph_key, job.name, core_.cluster.is_shared() ? Flights::Lease::kWaits : Flights::Lease::kNone);
-  Sharing::Turn turn = co_await core_.sharing.TurnFor(graph_key, job.name);
+boost::asio::awaitable<void> CompileService::Fly(Digest graph_key, CompileJob job, bool is_shared) {
+  core_.flights.Say(graph_key, job.name, is_shared ? Flights::Lease::kWaits : Flights::Lease::kNone);
+  Sharing::Turn turn;
+  if (is_shared) turn = co_await core_.sharing.TurnFor(graph_key, job.name);
   if (turn.landed) {
     core_.flights.Land(graph_key, std::move(*turn.landed));
     co_return;

@@ -20,8 +20,9 @@ class CompileService {
  public:
   explicit CompileService(Core& core) : core_(core) {}
 
-  /// `until`: how long the client waits. A compile that was begun goes on after it, for the next who asks.
-  boost::asio::awaitable<Reply> Compile(Buffer body, Until until);
+  /// `tenant`: whose entries are meant. `until`: how long the client waits. A compile that was begun goes on after it,
+  /// for the next who asks.
+  boost::asio::awaitable<Reply> Compile(Buffer body, Until until, std::string tenant = {});
 
  private:
   struct Request;
@@ -43,12 +44,13 @@ class CompileService {
   Task<void> FindGeared(Request& request);
   Task<void> AddTemplates(Request& request);
   bool AddRanged(Request& request) const;
-  bool AddTemplate(Request& request, const std::string& text,
-                   std::shared_ptr<const proto::VariantT> other = nullptr) const;
+  bool AddTemplate(Request& request, const std::string& text, const proto::StoredVariantT* other = nullptr) const;
 
   Task<Landed> Attempt(Request& request);
+  Task<Landed> Join(Request& request);
+  Task<std::optional<proto::GraphRecordT>> Stored(const Request& request, Digest graph_key);
   /// Compiles for everybody who waits for the key, whoever they are.
-  boost::asio::awaitable<void> Fly(Digest graph_key, CompileJob job);
+  boost::asio::awaitable<void> Fly(Digest graph_key, CompileJob job, bool is_shared);
   /// Says how long the compile is likely to take, here and to other machines.
   boost::asio::awaitable<void> Foretell(Digest graph_key, CompileJob job, Sharing::Fence fence);
   /// `made`: what is stored of it; none where it says nothing about the graph.

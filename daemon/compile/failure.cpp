@@ -9,6 +9,7 @@
 #include "base/metrics.h"
 #include "daemon/compile/graph_record.h"
 #include "daemon/core.h"
+#include "daemon/state/convert.h"
 #include "daemon/state/variants.h"
 
 namespace ingot::daemon {
@@ -54,10 +55,12 @@ std::unique_ptr<proto::FailureT> MakeQuarantine(const std::string& why, const Di
   return failure;
 }
 
-cache::Task<std::vector<Digest>> Quarantine(Core& core, Digest artifact, std::string why, Until until) {
+cache::Task<std::vector<Digest>> Quarantine(Core& core, Digest artifact, std::string why, Until until,
+                                            std::string tenant) {
   CO_TRY_ASSIGN(const CompilerFacts facts, core.compilers.Facts());
   std::vector<std::pair<EntryRef, Digest>> found;  // with the graph key of the artifact
   const auto find = [&](const EntryRef& entry) {
+    if (!tenant.empty() && TenantOf(entry->key) != tenant) return true;
     for (const auto& stored : entry->record.variants) {
       if (!IsOrWas(*stored, artifact)) continue;
       found.emplace_back(entry, Digest{stored->graph_key_low, stored->graph_key_high});
@@ -69,7 +72,7 @@ cache::Task<std::vector<Digest>> Quarantine(Core& core, Digest artifact, std::st
   std::vector<Digest> entries;
   for (const auto& [entry, graph_key] : found) {
     const auto failure = MakeQuarantine(why, graph_key, facts.identity, core.clock.now_s());
-    CO_TRY(co_await PutFailure(core, graph_key, entry->function, *failure, until));
+    if (tenant.empty()) CO_TRY(co_await PutFailure(core, graph_key, entry->function, *failure, until));
     Entries::Change drop = [&](proto::EntryRecordT& record) { DropQuarantined(record, artifact, *failure); };
     CO_TRY(co_await core.entries.ChangeStored(entry->digest, std::move(drop), until));
     entries.push_back(entry->digest);

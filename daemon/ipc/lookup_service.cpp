@@ -21,14 +21,14 @@ Reply ErrorReplyOf(const Error& error) {
   return ReplyOf<proto::ErrorReply>(proto::MessageType::Error, reply);
 }
 
-std::optional<Reply> LookupService::Fast(Bytes body, const JobRef& job) {
+std::optional<Reply> LookupService::Fast(Bytes body, const Caller& caller) {
   const int64_t start_ns = core_.clock.steady_ns();
   const Digest request = DigestOf(body);
-  std::optional<ReadyAnswers::Answer> answer = ready_.Find(request);
-  if (!answer) answer = FindInMemory(request);
+  std::optional<ReadyAnswers::Answer> answer = ready_.Find(request, caller.tenant);
+  if (!answer) answer = FindInMemory(request, caller.tenant);
   if (!answer) return std::nullopt;
   GlobalMetrics().Add(Counter::entry_hits);
-  core_.uses.Note(answer->entry, job);
+  core_.uses.Note(answer->entry, caller.job);
   CountServed(answer->files);
   Reply reply{proto::MessageType::LookupReply, answer->entry->reply, std::move(answer->files)};
   // Those that memory cannot answer are timed where they are.
@@ -36,12 +36,13 @@ std::optional<Reply> LookupService::Fast(Bytes body, const JobRef& job) {
   return reply;
 }
 
-std::optional<ReadyAnswers::Answer> LookupService::FindInMemory(const Digest& request) {
+std::optional<ReadyAnswers::Answer> LookupService::FindInMemory(const Digest& request, const std::string& tenant) {
   if (!mutex_.TryLock()) return std::nullopt;
-  const Digest* const seen = seen_.Find(request);
-  const Digest digest = seen == nullptr ? Digest() : *seen;
+  const Seen* const seen = seen_.Find(request);
+  const bool is_ours = seen != nullptr && seen->tenant == tenant;
+  const Digest digest = is_ours ? seen->entry : Digest();
   mutex_.Unlock();
-  if (seen == nullptr) return std::nullopt;
+  if (!is_ours) return std::nullopt;
   const ReadyAnswers::KeptEntry entry = core_.entries.PeekKept(digest);
   if (entry == nullptr || entry->value->artifacts.empty()) return std::nullopt;
   std::vector<ReadyAnswers::KeptFile> files;
@@ -52,7 +53,7 @@ std::optional<ReadyAnswers::Answer> LookupService::FindInMemory(const Digest& re
     answer.files.push_back(file->value);
     files.push_back(std::move(file));
   }
-  ready_.Put(request, entry, files);
+  ready_.Put(request, tenant, entry, files);
   return answer;
 }
 
@@ -70,25 +71,26 @@ void LookupService::CountServed(const std::vector<SealedRef>& files) {
   GlobalMetrics().Add(Counter::bytes_served, bytes);
 }
 
-boost::asio::awaitable<Reply> LookupService::Lookup(Buffer body, Until until, JobRef job) {
+boost::asio::awaitable<Reply> LookupService::Lookup(Buffer body, Until until, Caller caller) {
   const TimeScope time(Timer::lookup);
   const auto* message = proto::ReadMessage<proto::Lookup>(body);
   if (message == nullptr) {
     GlobalMetrics().Add(Counter::bad_requests);
     co_return ErrorReplyOf(Error(Code::kCorrupt, "the lookup does not verify"));
   }
-  const cache::Key key = ToKey(*message->key());
+  cache::Key key = ToKey(*message->key());
+  if (Status tenant = SetTenant(key, caller.tenant); !tenant) co_return ErrorReplyOf(tenant.error());
   const Digest digest = key.ToDigest();
   const bool again = message->again();
   // Memory answers only those who have not been answered by it.
   if (!again) {
     const Digest bytes = DigestOf(body);
     MutexLock lock(mutex_);
-    seen_.Put(bytes, digest, 1);
+    seen_.Put(bytes, {caller.tenant, digest}, 1);
   }
   Reply reply = co_await Answer(key, digest, again, until);
   // After the answer: what else the job will want costs this look-up nothing.
-  core_.jobs.Used(job, digest, key);
+  core_.jobs.Used(caller.job, digest, key);
   co_return reply;
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "daemon/admin/caller.h"
 #include "daemon/core.h"
 #include "daemon/explain/explain.h"
 #include "daemon/ipc/ready_answers.h"
@@ -17,11 +18,10 @@ class LookupService {
  public:
   explicit LookupService(Core& core) : core_(core), seen_(kSeenMax, kSeenMax), ready_(kReadyMax) {}
 
-  /// The answer when it is in memory. Of one thread alone; asked again it waits for nobody. `job`: whose look-up it is;
-  /// nullptr: of nobody who is known.
-  std::optional<Reply> Fast(Bytes body, const JobRef& job = nullptr);
-  /// The answer; may read the store. `job`: as Fast.
-  boost::asio::awaitable<Reply> Lookup(Buffer body, Until until, JobRef job = nullptr);
+  /// The answer when it is in memory. Of one thread alone; asked again it waits for nobody.
+  std::optional<Reply> Fast(Bytes body, const Caller& caller = {});
+  /// The answer; may read the store.
+  boost::asio::awaitable<Reply> Lookup(Buffer body, Until until, Caller caller = {});
   boost::asio::awaitable<Reply> Fetch(Buffer body, Until until);
 
  private:
@@ -29,7 +29,7 @@ class LookupService {
   static constexpr uint64_t kReadyMax = 4096;
 
   /// The answer to a request of these bytes, from what can be looked at without waiting for another thread.
-  std::optional<ReadyAnswers::Answer> FindInMemory(const Digest& request);
+  std::optional<ReadyAnswers::Answer> FindInMemory(const Digest& request, const std::string& tenant);
   boost::asio::awaitable<Reply> Answer(const cache::Key& key, Digest digest, bool again, Until until);
   Reply Found(const Entry& entry, std::vector<SealedRef> files);
   boost::asio::awaitable<Reply> FoundInPart(EntryRef entry, Until until);
@@ -38,8 +38,12 @@ class LookupService {
 
   Core& core_;
   Mutex mutex_;
-  /// Digest of the request's bytes -> entry digest, a pure function of them.
-  Lru<Digest> seen_ GUARDED_BY(mutex_);
+  struct Seen {
+    std::string tenant;
+    Digest entry;  ///< A pure function of the request's bytes and the tenant.
+  };
+  /// By the digest of the request's bytes, which says nothing of whose they are.
+  Lru<Seen> seen_ GUARDED_BY(mutex_);
   ReadyAnswers ready_;  ///< of the thread that calls Fast
 };
 

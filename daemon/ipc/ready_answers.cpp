@@ -5,9 +5,9 @@
 
 namespace ingot::daemon {
 
-std::optional<ReadyAnswers::Answer> ReadyAnswers::Find(const Digest& request) {
+std::optional<ReadyAnswers::Answer> ReadyAnswers::Find(const Digest& request, const std::string& tenant) {
   const Slot* const slot = slots_.Find(request);
-  if (slot == nullptr) return std::nullopt;
+  if (slot == nullptr || slot->tenant != tenant) return std::nullopt;
   Answer answer;
   if (const KeptEntry entry = slot->entry.lock(); entry != nullptr && entry->is_kept) answer.entry = entry->value;
   answer.files.reserve(slot->files.size());
@@ -21,8 +21,9 @@ std::optional<ReadyAnswers::Answer> ReadyAnswers::Find(const Digest& request) {
   return std::nullopt;
 }
 
-void ReadyAnswers::Put(const Digest& request, const KeptEntry& entry, const std::vector<KeptFile>& files) {
-  slots_.Put(request, {entry, {files.begin(), files.end()}}, 1);
+void ReadyAnswers::Put(const Digest& request, const std::string& tenant, const KeptEntry& entry,
+                       const std::vector<KeptFile>& files) {
+  slots_.Put(request, {tenant, entry, {files.begin(), files.end()}}, 1);
 }
 
 }  // namespace ingot::daemon

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "daemon/state/artifacts.h"
@@ -25,12 +26,14 @@ class ReadyAnswers {
 
   explicit ReadyAnswers(uint64_t count_max) : slots_(count_max, count_max) {}
 
-  /// By the digest of the request's bytes.
-  std::optional<Answer> Find(const Digest& request);
-  void Put(const Digest& request, const KeptEntry& entry, const std::vector<KeptFile>& files);
+  /// By the digest of the request's bytes, and whose they are.
+  std::optional<Answer> Find(const Digest& request, const std::string& tenant);
+  void Put(const Digest& request, const std::string& tenant, const KeptEntry& entry,
+           const std::vector<KeptFile>& files);
 
  private:
   struct Slot {
+    std::string tenant;
     std::weak_ptr<const Lru<EntryRef>::Kept> entry;
     std::vector<std::weak_ptr<const Lru<SealedRef>::Kept>> files;
   };

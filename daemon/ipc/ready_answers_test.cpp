@@ -21,7 +21,7 @@ class ReadyAnswersTest : public testing::Test {
       Result<SealedRef> file = SealedFile::Copy(AsBytes(std::string(number, 'a')));
       files_.Put(DigestOfNumber(number), std::move(file).value(), 1);
     }
-    ready_.Put(request_, entries_.FindKept(DigestOfNumber(1)),
+    ready_.Put(request_, "a", entries_.FindKept(DigestOfNumber(1)),
                {files_.FindKept(DigestOfNumber(2)), files_.FindKept(DigestOfNumber(3))});
   }
 
@@ -32,24 +32,24 @@ class ReadyAnswersTest : public testing::Test {
 };
 
 TEST_F(ReadyAnswersTest, AnswersWhatItWasGiven) {
-  const auto answer = ready_.Find(request_);
+  const auto answer = ready_.Find(request_, "a");
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->entry->digest, DigestOfNumber(1));
   ASSERT_EQ(answer->files.size(), 2u);
   EXPECT_EQ(answer->files[1]->size(), 3u);
-  EXPECT_FALSE(ready_.Find(DigestOfNumber(8)));
+  EXPECT_FALSE(ready_.Find(DigestOfNumber(8), "a"));
 }
 
 TEST_F(ReadyAnswersTest, ForgetsAnEntryThatHasChangedAlsoWhileSomebodyHasTheOldOne) {
   const auto held = entries_.FindKept(DigestOfNumber(1));
   entries_.Put(DigestOfNumber(1), std::make_shared<Entry>(), 1);
-  EXPECT_FALSE(ready_.Find(request_));
+  EXPECT_FALSE(ready_.Find(request_, "a"));
 }
 
 TEST_F(ReadyAnswersTest, ForgetsAnArtifactThatIsNotServedAnyMoreAlsoWhileSomebodyHasIt) {
   const auto held = files_.FindKept(DigestOfNumber(3));
   files_.Erase(DigestOfNumber(3));
-  EXPECT_FALSE(ready_.Find(request_));
+  EXPECT_FALSE(ready_.Find(request_, "a"));
 }
 
 TEST_F(ReadyAnswersTest, ForgetsWhatMakesRoomForOthers) {
@@ -59,7 +59,7 @@ TEST_F(ReadyAnswersTest, ForgetsWhatMakesRoomForOthers) {
     files_.Put(DigestOfNumber(number), std::move(file).value(), 1);
     files_.Find(DigestOfNumber(number));
   }
-  EXPECT_FALSE(ready_.Find(request_));
+  EXPECT_FALSE(ready_.Find(request_, "a"));
 }
 
 TEST_F(ReadyAnswersTest, KeepsNothingInMemory) {

@@ -37,18 +37,18 @@ Requests::Requests(Core& core, QueryHooks hooks)
       admin_(core.config.admin_threads, core.config.pool_queue_max, [] { GiveWay(kAdminNice); }),
       upkeep_(1, core.config.pool_queue_max, [] { GiveWay(kUpkeepNice); }) {}
 
-std::optional<Reply> Requests::Fast(uint16_t type, Bytes body, const JobRef& job) {
+std::optional<Reply> Requests::Fast(uint16_t type, Bytes body, const Caller& caller) {
   if (type != static_cast<uint16_t>(MessageType::Lookup)) return std::nullopt;
-  return lookups_.Fast(body, job);
+  return lookups_.Fast(body, caller);
 }
 
-bool Requests::Start(uint16_t type, Buffer body, ReplyDone done, std::function<void(uint32_t)> on_wait, JobRef job) {
+bool Requests::Start(uint16_t type, Buffer body, ReplyDone done, std::function<void(uint32_t)> on_wait, Caller caller) {
   ThreadPool& pool = PoolOf(type, body);
-  return pool.Spawn(Serve(type, std::move(body), std::move(done), std::move(on_wait), std::move(job)));
+  return pool.Spawn(Serve(type, std::move(body), std::move(done), std::move(on_wait), std::move(caller)));
 }
 
 boost::asio::awaitable<void> Requests::Serve(uint16_t type, Buffer body, ReplyDone done,
-                                             std::function<void(uint32_t)> on_wait, JobRef job) {
+                                             std::function<void(uint32_t)> on_wait, Caller caller) {
   Until until{.stop = core_.stop.get_token()};
   if (const uint32_t wait_ms = WaitMaxMs(type, body); wait_ms != 0) {
     if (on_wait) on_wait(wait_ms);
@@ -57,7 +57,7 @@ boost::asio::awaitable<void> Requests::Serve(uint16_t type, Buffer body, ReplyDo
   const Running running(WhatOf(type, body));
   Reply reply;
   try {
-    reply = co_await ReplyTo(type, std::move(body), until, job);
+    reply = co_await ReplyTo(type, std::move(body), until, caller);
   } catch (const std::exception& thrown) {
     // Nothing of ours throws: what does is memory that is short, for this request alone.
     LogError("failed to answer", {{"type", type}, {"reason", thrown.what()}});
@@ -66,12 +66,12 @@ boost::asio::awaitable<void> Requests::Serve(uint16_t type, Buffer body, ReplyDo
   done(std::move(reply));
 }
 
-boost::asio::awaitable<Reply> Requests::ReplyTo(uint16_t type, Buffer body, Until until, const JobRef& job) {
+boost::asio::awaitable<Reply> Requests::ReplyTo(uint16_t type, Buffer body, Until until, Caller& caller) {
   switch (static_cast<MessageType>(type)) {
-    case MessageType::Lookup: co_return co_await lookups_.Lookup(std::move(body), until, job);
+    case MessageType::Lookup: co_return co_await lookups_.Lookup(std::move(body), until, std::move(caller));
     case MessageType::Fetch: co_return co_await lookups_.Fetch(std::move(body), until);
-    case MessageType::Compile: co_return co_await compiles_.Compile(std::move(body), until);
-    case MessageType::Query: co_return co_await queries_.Answer(std::move(body), until);
+    case MessageType::Compile: co_return co_await compiles_.Compile(std::move(body), until, std::move(caller.tenant));
+    case MessageType::Query: co_return co_await queries_.Answer(std::move(body), until, std::move(caller));
     default:
       GlobalMetrics().Add(Counter::bad_requests);
       co_return ErrorReplyOf(

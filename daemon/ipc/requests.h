@@ -22,15 +22,19 @@ class Requests {
   Requests(Core& core, QueryHooks hooks);
 
   /// The reply when memory has it. Never blocks.
-  std::optional<Reply> Fast(uint16_t type, Bytes body, const JobRef& job = nullptr);
+  std::optional<Reply> Fast(uint16_t type, Bytes body, const Caller& caller = {});
   /// Answers on a pool: `done` is called once, on any thread. False when the pool's queue is full, and then `done` is
   /// not called. `on_wait`, if there is one, is told before how long the sender waits, where it has said so.
   bool Start(uint16_t type, Buffer body, ReplyDone done, std::function<void(uint32_t)> on_wait = {},
-             JobRef job = nullptr);
+             Caller caller = {});
   /// Writes down what look-ups that memory answered come to, on a thread of its own.
   void ApplyUses();
   /// What clients use, for who knows them apart.
   Jobs& jobs() { return core_.jobs; }
+  /// nullptr: nothing of this tenant's is known to other machines.
+  JobRef BeginJob(const std::string& tenant) {
+    return core_.cluster.is_shared() && !core_.cluster.Shares(tenant) ? nullptr : core_.jobs.Begin();
+  }
   /// The verbs, for who brings threads of his own.
   Queries& queries() { return queries_; }
   /// Finishes what was started; nothing is taken any more.
@@ -40,8 +44,8 @@ class Requests {
 
  private:
   boost::asio::awaitable<void> Serve(uint16_t type, Buffer body, ReplyDone done, std::function<void(uint32_t)> on_wait,
-                                     JobRef job);
-  boost::asio::awaitable<Reply> ReplyTo(uint16_t type, Buffer body, Until until, const JobRef& job);
+                                     Caller caller);
+  boost::asio::awaitable<Reply> ReplyTo(uint16_t type, Buffer body, Until until, Caller& caller);
   ThreadPool& PoolOf(uint16_t type, Bytes body);
 
   Core& core_;

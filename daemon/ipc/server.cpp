@@ -27,6 +27,7 @@
 #include "base/priority.h"
 #include "daemon/ipc/exit_watch.h"
 #include "daemon/ipc/mailbox.h"
+#include "daemon/ipc/peer.h"
 #include "daemon/ipc/requests.h"
 #include "daemon/ipc/session.h"
 #include "daemon/state/descriptors.h"
@@ -51,6 +52,48 @@ void Refuse(int socket, const std::string& text) {
   Ignore(proto::SendFrame(socket, {.type = static_cast<uint16_t>(reply.type)}, *reply.body, soon),
          "whoever asked may be gone");
 }
+
+/// A listening socket, what those may do who reach it, and its name.
+struct Door {
+  Door(asio::io_context& io, Right right) : acceptor(io), right(right) {}
+
+  Protocol::acceptor acceptor;
+  const Right right;
+  std::string path = {};
+  struct stat facts{};
+
+  Status Listen(const std::string& at, Access access, mode_t mode) {
+    TRY(RealFilesystem().MakePrivateDirectory(proto::DirectoryOf(at), access));
+    unlink(at.c_str());
+    boost::system::error_code error;
+    acceptor.open(Protocol(), error);
+    if (!error) fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
+    // The mode is narrowed before the name exists for others: bind() creates the file.
+    const mode_t mask = umask(0777 & ~mode);
+    if (!error) acceptor.bind(Protocol::endpoint(at), error);
+    umask(mask);
+    if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+    if (!error) acceptor.non_blocking(true, error);
+    if (error) return Error(Code::kUnavailable, fmt::format("listen on {}: {}", at, error.message()));
+    if (lstat(at.c_str(), &facts) != 0) return ErrorFromErrno(errno, "stat " + at);
+    path = at;
+    return {};
+  }
+  bool IsInPlace() const {
+    struct stat found{};
+    return lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode) && found.st_ino == facts.st_ino &&
+           found.st_dev == facts.st_dev;
+  }
+  /// Where somebody has removed it, the name may be another daemon's by now.
+  void Unlink() {
+    if (!path.empty() && IsInPlace()) unlink(path.c_str());
+    path.clear();
+  }
+  void Close() {
+    boost::system::error_code ignored;
+    acceptor.close(ignored);
+  }
+};
 
 }  // namespace
 
@@ -77,13 +120,13 @@ struct Server::State {
 
   QueryHooks Hooks();
   proto::HelloReplyT Hello() const;
-  asio::awaitable<void> Accept();
+  asio::awaitable<void> Accept(Door& door);
   asio::awaitable<void> Serve(std::shared_ptr<Session> session);
-  void Welcome(UniqueFd fd);
-  bool AcceptOutOfDescriptors();
-  Census Count(pid_t peer) const;
+  void Welcome(UniqueFd fd, Right right);
+  bool AcceptOutOfDescriptors(Door& door);
+  Census Count(const Peer& peer) const;
   void Displace(Session* session, const char* why);
-  Status MakeRoom(pid_t peer, bool& reserved);
+  Status MakeRoom(const Peer& peer, bool& reserved);
   bool Admit(Session& session);
   void LimitExit(uint64_t seconds);
   void ArmIdle();
@@ -106,28 +149,22 @@ struct Server::State {
   // After what its handlers refer to: destroying it destroys those that wait.
   asio::io_context io{1};
   Mailbox mailbox{io};
-  Protocol::acceptor acceptor{io};
+  Door clients{io, Right::kUse};
+  Door admin{io, Right::kAdminister};
   asio::steady_timer idle{io};
   asio::steady_timer drain_limit{io};
   asio::steady_timer sweep{io};
   asio::steady_timer uses{io};
   std::set<std::shared_ptr<Session>> sessions;
   std::atomic<size_t> session_count{0};
-  bool listening = false;
   /// Closed to accept a connection, and refuse it, when there is no other descriptor.
   UniqueFd spare{open("/dev/null", O_RDONLY | O_CLOEXEC)};
-  struct stat socket_facts{};
-
-  bool IsInPlace() const {
-    struct stat found{};
-    return lstat(options.endpoint.socket.c_str(), &found) == 0 && S_ISSOCK(found.st_mode) &&
-           found.st_ino == socket_facts.st_ino && found.st_dev == socket_facts.st_dev;
-  }
 };
 
 QueryHooks Server::State::Hooks() {
   QueryHooks hooks;
   hooks.socket = options.endpoint.socket;
+  hooks.admin_socket = options.admin_socket;
   hooks.store_dir = options.endpoint.store_dir;
   hooks.clients = [this] { return session_count.load(); };
   hooks.uptime_s = [this] { return (core.clock.steady_ns() - start_ns) / 1'000'000'000; };
@@ -154,6 +191,7 @@ proto::HelloReplyT Server::State::Hello() const {
   reply.build = options.build;
   reply.pid = static_cast<uint32_t>(getpid());
   reply.store = options.endpoint.store_dir;
+  reply.admin = admin.path;
   return reply;
 }
 
@@ -179,34 +217,28 @@ void Server::StopServices() {
 
 Status Server::Listen() {
   State& s = *state_;
-  const std::string& path = s.options.endpoint.socket;
   TRY(s.web.Listen());
-  TRY(RealFilesystem().MakePrivateDirectory(proto::DirectoryOf(path), Access::kNoWriters));
-  unlink(path.c_str());
-  boost::system::error_code error;
-  s.acceptor.open(Protocol(), error);
-  if (!error) fcntl(s.acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
-  // The mode is narrowed before the name exists for others: bind() creates the file.
-  const mode_t mask = umask(0177);
-  if (!error) s.acceptor.bind(Protocol::endpoint(path), error);
-  umask(mask);
-  if (!error) s.acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (!error) s.acceptor.non_blocking(true, error);
-  if (error) {
-    return Error(Code::kUnavailable, fmt::format("listen on {}: {}", path, error.message()));
+  TRY_ASSIGN(const std::vector<uint32_t> users, ParseIds(s.core.config.client_uids, "client_uids"));
+  TRY(ParseIds(s.core.config.client_gids, "client_gids"));
+  // Whoever can connect is asked who he is.
+  const bool serves_others = !users.empty();
+  TRY(s.clients.Listen(s.options.endpoint.socket, Access::kNoWriters, serves_others ? 0666 : 0600));
+  if (s.options.admin_socket.empty()) return {};
+  if (const Status listens = s.admin.Listen(s.options.admin_socket, Access::kNobody, 0600); !listens) {
+    s.admin.Close();
+    LogError("is administered by nobody", {{"reason", listens.error()}});
   }
-  if (lstat(path.c_str(), &s.socket_facts) != 0) return ErrorFromErrno(errno, "stat " + path);
-  s.listening = true;
   return {};
 }
 
-bool Server::IsInPlace() const { return state_->IsInPlace(); }
+bool Server::IsInPlace() const { return state_->clients.IsInPlace(); }
 
 void Server::Run(bool handle_signals) {
   State& s = *state_;
   AnswerSoon();
   asio::co_spawn(s.io, s.mailbox.Run(), asio::detached);
-  asio::co_spawn(s.io, s.Accept(), asio::detached);
+  asio::co_spawn(s.io, s.Accept(s.clients), asio::detached);
+  asio::co_spawn(s.io, s.Accept(s.admin), asio::detached);
   s.core.uses.on_first = [&s] { s.ArmUses(); };
   if (handle_signals) {
     s.exit_watch = &ExitWatch::Get();
@@ -252,7 +284,8 @@ void Server::State::LimitExit(uint64_t seconds) {
   if (ExitWatch* const watch = exit_watch.load()) watch->Limit(std::chrono::seconds(seconds));
 }
 
-asio::awaitable<void> Server::State::Accept() {
+asio::awaitable<void> Server::State::Accept(Door& door) {
+  Protocol::acceptor& acceptor = door.acceptor;
   while (acceptor.is_open()) {
     boost::system::error_code error;
     auto token = asio::redirect_error(asio::use_awaitable, error);
@@ -261,12 +294,12 @@ asio::awaitable<void> Server::State::Accept() {
     // By hand: workers must not inherit it.
     UniqueFd fd(accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd) {
-      Welcome(std::move(fd));
+      Welcome(std::move(fd), door.right);
       continue;
     }
     const int reason = errno;
     if (reason == EAGAIN || reason == EINTR || reason == ECONNABORTED) continue;
-    if ((reason == EMFILE || reason == ENFILE) && AcceptOutOfDescriptors()) continue;
+    if ((reason == EMFILE || reason == ENFILE) && AcceptOutOfDescriptors(door)) continue;
     LogWarn("accepted no connection", {{"reason", std::strerror(reason)}});
     asio::steady_timer pause(io, kAcceptAgainAfter);
     co_await pause.async_wait(token);
@@ -275,31 +308,29 @@ asio::awaitable<void> Server::State::Accept() {
 
 /// Whoever waits is served with the descriptor of a session that nobody needs, or is told that there is none. False
 /// when nothing could be done.
-bool Server::State::AcceptOutOfDescriptors() {
-  if (Session* const idle = Count(0).idle_own) {
+bool Server::State::AcceptOutOfDescriptors(Door& door) {
+  if (Session* const idle = Count({}).idle_own) {
     Displace(idle, "there are no more descriptors");
     return true;
   }
   if (!spare) return false;
   GlobalMetrics().Add(Counter::busy);
   spare.Reset();
-  if (const UniqueFd fd{accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)}) {
+  if (const UniqueFd fd{accept4(door.acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)}) {
     Refuse(fd.get(), "there are no more descriptors");
   }
   spare = UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
   return static_cast<bool>(spare);
 }
 
-void Server::State::Welcome(UniqueFd fd) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  // The other side must be the same user: whoever talks to the daemon gets code that it runs.
-  if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid()) {
-    LogWarn("refused a connection", {{"reason", "another user"}});
+void Server::State::Welcome(UniqueFd fd, Right right) {
+  Result<Peer> peer = PeerOf(fd.get(), right, core.config);
+  if (!peer) {
+    LogWarn("refused a connection", {{"reason", peer.error().message()}});
     return;
   }
   bool reserved = false;
-  if (const Status room = MakeRoom(peer.pid, reserved); !room) {
+  if (const Status room = MakeRoom(*peer, reserved); !room) {
     GlobalMetrics().Add(Counter::busy);
     return Refuse(fd.get(), room.error().message());
   }
@@ -312,7 +343,7 @@ void Server::State::Welcome(UniqueFd fd) {
   }
   fd.Release();
   GlobalMetrics().Add(Counter::sessions);
-  auto session = std::make_shared<Session>(std::move(accepted), share, peer.pid);
+  auto session = std::make_shared<Session>(std::move(accepted), share, std::move(*peer), right);
   session->reserved = reserved;
   sessions.insert(session);
   session_count = sessions.size();
@@ -320,7 +351,7 @@ void Server::State::Welcome(UniqueFd fd) {
   asio::co_spawn(io, Serve(std::move(session)), asio::detached);
 }
 
-Server::State::Census Server::State::Count(pid_t peer) const {
+Server::State::Census Server::State::Count(const Peer& peer) const {
   Census census;
   const auto consider = [](Session*& longest, Session* session) {
     if (!session->is_idle()) return;
@@ -329,7 +360,8 @@ Server::State::Census Server::State::Count(pid_t peer) const {
   for (const auto& session : sessions) {
     ++(session->reserved ? census.reserved : census.own);
     consider(session->reserved ? census.idle_reserved : census.idle_own, session.get());
-    if (session->peer() != peer) continue;
+    // A process of another namespace has no number here: those of one tenant are counted together.
+    if (session->peer().pid != peer.pid || session->peer().tenant != peer.tenant) continue;
     ++census.of_peer;
     consider(census.idle_of_peer, session.get());
   }
@@ -344,16 +376,15 @@ void Server::State::Displace(Session* session, const char* why) {
 }
 
 /// Finds a place for a session of this process. kExhausted: there is none, and nobody who could make room.
-Status Server::State::MakeRoom(pid_t peer, bool& reserved) {
+Status Server::State::MakeRoom(const Peer& peer, bool& reserved) {
   const uint64_t peer_max = core.config.peer_sessions_max;
-  // A process of another namespace has no number here.
-  if (peer != 0 && peer_max != 0) {
+  if (peer_max != 0 && (peer.pid != 0 || !peer.tenant.empty())) {
     const Census census = Count(peer);
     if (census.of_peer >= peer_max) {
       if (census.idle_of_peer == nullptr) {
-        return Error(Code::kExhausted, fmt::format("process {} waits for answers on {} connections "
-                                                   "(peer_sessions_max)",
-                                                   peer, census.of_peer));
+        const std::string who = peer.pid == 0 ? peer.tenant : fmt::format("process {}", peer.pid);
+        return Error(Code::kExhausted,
+                     fmt::format("{} waits for answers on {} connections (peer_sessions_max)", who, census.of_peer));
       }
       Displace(census.idle_of_peer, "its process has opened others (peer_sessions_max)");
     }
@@ -434,8 +465,8 @@ void Server::State::BeginDrain() {
   stopping.request_stop();
   web.Close();
   Unlink();
-  boost::system::error_code ignored;
-  acceptor.close(ignored);
+  clients.Close();
+  admin.Close();
   drain_limit.expires_after(std::chrono::seconds(core.config.drain_s_max));
   drain_limit.async_wait([this](const boost::system::error_code& error) {
     if (!error) io.stop();
@@ -452,11 +483,10 @@ void Server::State::MaybeEnd() {
 }
 
 void Server::State::Unlink() {
-  if (!listening) return;
-  listening = false;
+  if (clients.path.empty()) return;
   if (options.before_close) options.before_close();
-  // Where somebody has removed it, the name may be another daemon's by now.
-  if (IsInPlace()) unlink(options.endpoint.socket.c_str());
+  clients.Unlink();
+  admin.Unlink();
 }
 
 }  // namespace ingot::daemon

@@ -15,6 +15,8 @@ struct ServerOptions {
   proto::Endpoint endpoint;
   /// What clients are told to be; other builds are answered and told apart.
   std::string build = std::string(proto::BuildId());
+  /// Where it is administered (proto::Endpoint::AdminSocket); empty: nowhere.
+  std::string admin_socket{};
   /// Called before the socket is closed, so that nobody is sent there any more.
   std::function<void()> before_close{};
 };
@@ -26,7 +28,8 @@ class Server {
   Server(Core& core, ServerOptions options);
   ~Server();
 
-  /// Creates the socket, mode 0600, in place of a stale one. The caller holds the lock that guards its name.
+  /// Creates the sockets, mode 0600, in place of stale ones. The caller holds the lock that guards their names. Without
+  /// the one at which it is administered it serves all the same, and says so in its log.
   Status Listen();
   /// Whether its socket is still where it made it, and no other is.
   bool IsInPlace() const;

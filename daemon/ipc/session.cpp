@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <boost/asio/error.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
@@ -31,11 +32,12 @@ constexpr auto kRetryAfter = std::chrono::milliseconds(20);
 
 }  // namespace
 
-Session::Session(Socket socket, SessionShare& share, pid_t peer)
+Session::Session(Socket socket, SessionShare& share, Peer peer, Right right)
     : socket_(std::move(socket)),
       share_(share),
-      peer_(peer),
-      job_(share.requests.jobs().Begin()),
+      peer_(std::move(peer)),
+      right_(right),
+      job_(share.requests.BeginJob(peer_.tenant)),
       watch_(socket_.get_executor()),
       retry_(socket_.get_executor()),
       room_(socket_.get_executor(), SteadyClock::time_point::max()) {
@@ -62,8 +64,7 @@ asio::awaitable<void> Session::Run() {
       co_await room_.async_wait(token);
     } else {
       const auto free = large_ ? RoomOfLarge() : std::span(in).subspan(have);
-      const auto space = asio::buffer(free.data(), free.size());
-      const size_t got = co_await socket_.async_read_some(space, token);
+      const size_t got = co_await ReadSome(free, error);
       if (error || closed_) break;
       (large_ ? large_->have : have) += got;
     }
@@ -91,6 +92,22 @@ asio::awaitable<void> Session::Run() {
     co_await room_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   }
   Close();
+}
+
+asio::awaitable<size_t> Session::ReadSome(std::span<uint8_t> into, boost::system::error_code& error) {
+  auto token = asio::redirect_error(asio::use_awaitable, error);
+  if (right_ != Right::kAdminister) {
+    co_return co_await socket_.async_read_some(asio::buffer(into.data(), into.size()), token);
+  }
+  while (true) {
+    co_await socket_.async_wait(Socket::wait_read, token);
+    if (error || closed_) co_return 0;
+    const ssize_t got = proto::ReceiveSome(socket_.native_handle(), into, descriptors_);
+    if (got > 0 && descriptors_.size() <= proto::kFrameDescriptorsMax) co_return static_cast<size_t>(got);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    error = asio::error::eof;
+    co_return 0;
+  }
 }
 
 void Session::Hold() {
@@ -164,7 +181,7 @@ void Session::OnDue() {
   };
   if (is_over(unread_since_, config.session_write_s_max)) {
     // Its socket is full: there is no room for a word.
-    LogDebug("closed a connection", {{"peer", peer_}, {"reason", "reads no replies (session_write_s_max)"}});
+    LogDebug("closed a connection", {{"peer", peer_.pid}, {"reason", "reads no replies (session_write_s_max)"}});
     return Close();
   }
   if (is_over(partial_since_, config.session_read_s_max)) {
@@ -240,6 +257,13 @@ Status Session::TakeLarge() {
 
 void Session::Take(const proto::FrameHeader& header, Bytes body, Buffer own) {
   GlobalMetrics().Add(Counter::requests);
+  // Before anything is refused: those of the next frame come after them.
+  std::vector<UniqueFd> files;
+  if (right_ == Right::kAdminister && header.descriptors <= descriptors_.size()) {
+    const auto end = descriptors_.begin() + header.descriptors;
+    files.assign(std::move_iterator(descriptors_.begin()), std::move_iterator(end));
+    descriptors_.erase(descriptors_.begin(), end);
+  }
   if (header.type == static_cast<uint16_t>(MessageType::Hello)) return TakeHello(header, body);
   const bool is_query = header.type == static_cast<uint16_t>(MessageType::Query);
   const auto busy = [&](const std::string& text) {
@@ -250,7 +274,8 @@ void Session::Take(const proto::FrameHeader& header, Bytes body, Buffer own) {
     return busy("too many connections wait for answers (sessions_max); this one is answered queries only");
   }
   if (body.size() <= share_.config.fast_bytes_max) {
-    if (auto reply = share_.requests.Fast(header.type, body, job_)) return Send(header.request, std::move(*reply));
+    if (auto reply = share_.requests.Fast(header.type, body, {right_, peer_.tenant, job_, {}}))
+      return Send(header.request, std::move(*reply));
   }
   if (share_.draining && !is_query) {
     return Send(header.request, ErrorReplyOf(Error(Code::kUnavailable, "the daemon drains")));
@@ -264,10 +289,10 @@ void Session::Take(const proto::FrameHeader& header, Bytes body, Buffer own) {
   if (!share_.HasRoomFor(body.size(), receiving_bytes_)) return busy("too many bytes of requests (requests_bytes_max)");
   // A copy of its own is aligned as FlatBuffers reads it; the receive buffer is not.
   if (own.empty()) own.assign(body.begin(), body.end());
-  Begin(header, std::move(own));
+  Begin(header, std::move(own), std::move(files));
 }
 
-void Session::Begin(const proto::FrameHeader& header, Buffer body) {
+void Session::Begin(const proto::FrameHeader& header, Buffer body, std::vector<UniqueFd> files) {
   const uint32_t request = header.request;
   pending_[request];
   const std::weak_ptr<Session> weak = weak_from_this();
@@ -294,7 +319,8 @@ void Session::Begin(const proto::FrameHeader& header, Buffer body) {
       if (--share->unanswered == 0) share->on_quiet();
     });
   };
-  if (share_.requests.Start(header.type, std::move(body), finish, on_wait, job_)) return;
+  Caller caller{right_, peer_.tenant, job_, std::move(files)};
+  if (share_.requests.Start(header.type, std::move(body), finish, on_wait, std::move(caller))) return;
   GlobalMetrics().Add(Counter::busy);
   finish(ErrorReplyOf(Error(Code::kExhausted, "busy: too many requests wait (pool_queue_max)")));
 }
@@ -321,7 +347,7 @@ void Session::TakeHello(const proto::FrameHeader& header, Bytes body) {
   std::vector<std::shared_ptr<const UniqueFd>> pages;
   if (hello->shares_load()) {
     if (!seat_) {
-      seat_ = share_.load.Join(peer_);
+      seat_ = share_.load.Join(peer_.pid);
       if (seat_) pages = {std::move(seat_->own), seat_->machine};
     }
     if (seat_) {

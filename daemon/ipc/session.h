@@ -12,8 +12,10 @@
 #include <optional>
 #include <unordered_map>
 
+#include "daemon/admin/caller.h"
 #include "daemon/core.h"
 #include "daemon/ipc/mailbox.h"
+#include "daemon/ipc/peer.h"
 #include "proto/frame.h"
 
 namespace ingot::daemon {
@@ -69,8 +71,7 @@ class Session : public std::enable_shared_from_this<Session> {
   using Socket = boost::asio::local::stream_protocol::socket;
   using SteadyClock = std::chrono::steady_clock;
 
-  /// `peer`: the process at the other end; 0 = not to be seen from here.
-  Session(Socket socket, SessionShare& share, pid_t peer);
+  Session(Socket socket, SessionShare& share, Peer peer, Right right);
   ~Session();
 
   /// Reads until the peer goes, misbehaves or Close() is called.
@@ -84,7 +85,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool is_idle() const { return pending_.empty() && outgoing_.empty() && !close_when_flushed_; }
   /// When it last sent a whole request or got a reply, or was seen to run a call.
   SteadyClock::time_point used() const;
-  pid_t peer() const { return peer_; }
+  const Peer& peer() const { return peer_; }
 
   /// In one of the places kept for queries: it is answered nothing else.
   bool reserved = false;
@@ -108,6 +109,9 @@ class Session : public std::enable_shared_from_this<Session> {
     size_t have = 0;
   };
 
+  /// Bytes that have come, 0 and an error where nothing more will. Descriptors are taken of who administers alone: of
+  /// others the kernel keeps them.
+  boost::asio::awaitable<size_t> ReadSome(std::span<uint8_t> into, boost::system::error_code& error);
   /// Bytes of `in` that were whole frames, or belong to a large one, and were taken; kCorrupt and others end the
   /// connection.
   Result<size_t> TakeFrames(Bytes in);
@@ -120,7 +124,7 @@ class Session : public std::enable_shared_from_this<Session> {
   /// `own`, where there is one, is what `body` views.
   void Take(const proto::FrameHeader& header, Bytes body, Buffer own = {});
   void TakeHello(const proto::FrameHeader& header, Bytes body);
-  void Begin(const proto::FrameHeader& header, Buffer body);
+  void Begin(const proto::FrameHeader& header, Buffer body, std::vector<UniqueFd> files);
   void Expect(uint32_t request, SteadyClock::time_point deadline);
   void Finish(uint32_t request, Reply reply);
   void Expire(uint32_t request);
@@ -142,7 +146,10 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Socket socket_;
   SessionShare& share_;
-  const pid_t peer_;
+  const Peer peer_;
+  const Right right_;
+  /// Descriptors of frames that are not whole yet, in their order.
+  std::vector<UniqueFd> descriptors_;
   /// What this client uses; nullptr: nobody asks.
   const JobRef job_;
   /// Since it shares the machine with others that run calls.

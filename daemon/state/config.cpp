@@ -32,6 +32,20 @@ constexpr ConfigField kFields[] = {
     {"drain_s_max", "seconds a drain waits for running requests", &Config::drain_s_max},
     {"exit_s_max", "seconds the daemon may take to end once it answers nothing more; then it ends whatever hangs",
      &Config::exit_s_max},
+    {"client_uids",
+     "other users that are served, each with entries of his own: numbers with spaces between; empty = none. They need "
+     "a "
+     "socket in a directory that they can enter (socket)",
+     &Config::client_uids},
+    {"client_gids",
+     "groups that tell clients of one user apart: whoever is of one is served the entries of that group's alone; empty "
+     "= "
+     "none",
+     &Config::client_gids},
+    {"cluster_clients",
+     "other users, or users with a group, whose entries are shared with other machines (\"1001 1002:2001\"); empty = "
+     "none",
+     &Config::cluster_clients},
     {"sessions_max", "connections at one time; over it the longest idle one makes room", &Config::sessions_max},
     {"sessions_reserved", "connections over sessions_max that are answered queries only", &Config::sessions_reserved},
     {"peer_sessions_max", "connections of one process; 0 = no limit", &Config::peer_sessions_max},

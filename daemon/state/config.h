@@ -30,6 +30,9 @@ struct Config {
   uint64_t drain_s_max = 120;
   uint64_t exit_s_max = 10;
 
+  std::string client_uids;
+  std::string client_gids;
+  std::string cluster_clients;
   uint64_t sessions_max = 1024;
   uint64_t sessions_reserved = 16;
   uint64_t peer_sessions_max = 128;

@@ -100,6 +100,43 @@ std::string FunctionOf(const cache::Key& key) { return NameIn(key.Find("function
 
 std::string LearntOf(const cache::Key& key) { return NameIn(key.Find("learnt_of")); }
 
+namespace {
+
+constexpr const char* kTenant = "tenant";
+
+Status CheckNoTenant(bool has_one) {
+  if (!has_one) return {};
+  return Error(Code::kInvalid, "a request may not say of itself which tenant it is of");
+}
+
+}  // namespace
+
+std::string TenantOf(const cache::Key& key) {
+  const cache::Component* const found = key.Find(kTenant);
+  return found == nullptr || found->items.empty() ? "" : found->items.front().text;
+}
+
+Status SetTenant(cache::Key& key, const std::string& tenant) {
+  TRY(CheckNoTenant(key.Find(kTenant) != nullptr));
+  if (!tenant.empty()) key.components.push_back({kTenant, {{"of", DigestOf(tenant), tenant}}});
+  return {};
+}
+
+Status SetTenant(proto::EntryKeyT& key, const std::string& tenant) {
+  TRY(CheckNoTenant(std::ranges::any_of(key.components, [](const auto& one) { return one->name == kTenant; })));
+  if (tenant.empty()) return {};
+  auto item = std::make_unique<proto::ItemT>();
+  const Digest digest = DigestOf(tenant);
+  item->name = "of";
+  item->low = digest.low;
+  item->high = digest.high;
+  item->text = tenant;
+  auto& component = *key.components.emplace_back(std::make_unique<proto::ComponentT>());
+  component.name = kTenant;
+  component.items.push_back(std::move(item));
+  return {};
+}
+
 std::string TextOf(const cache::Key& key, std::string_view component) {
   const cache::Component* found = key.Find(component);
   std::string out;

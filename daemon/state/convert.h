@@ -22,6 +22,12 @@ std::string FunctionOf(const cache::Key& key);
 /// The same of a key under which is kept what is known of a callable before its calls' keys are made (component
 /// "learnt_of"); "" for an entry's.
 std::string LearntOf(const cache::Key& key);
+/// Whose entry it is (daemon/ipc/peer.h); "" of the daemon's own user.
+std::string TenantOf(const cache::Key& key);
+/// Says in a key whose it is: keys of two tenants are never equal, and what one has said or compiled the other is not
+/// given. kInvalid: the key has come with a tenant, which is for the daemon to say.
+Status SetTenant(cache::Key& key, const std::string& tenant);
+Status SetTenant(proto::EntryKeyT& key, const std::string& tenant);
 /// Text of the items of a component, joined by spaces; "" when absent.
 std::string TextOf(const cache::Key& key, std::string_view component);
 

@@ -272,7 +272,7 @@ Task<std::optional<Nearest>> Entries::NearestTo(cache::Key key, Until until) {
     // Of a component that differs an item does too: those that follow are no nearer.
     if (nearest && 2 * candidates[i].first >= distance) break;
     const Result<EntryRef> entry = co_await Look(candidates[i].second, until);
-    if (!entry || (*entry)->record.variants.empty()) continue;
+    if (!entry || (*entry)->record.variants.empty() || TenantOf((*entry)->key) != TenantOf(key)) continue;
     const size_t far = cache::Distance((*entry)->key, key);
     if (nearest && far >= distance) continue;
     const auto difference = cache::FirstDifference((*entry)->key, key);

@@ -141,6 +141,7 @@ void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, con
     target->compile_s = added.compile_s;
     target->stages = std::make_unique<proto::StageSeconds>(added.stages);
     if (added.origin) AddOrigin(*target, *added.origin);
+    for (const Buffer& envelope : added.inherited) AddOrigin(*target, envelope);
   }
   MergeDependencies(*target->variant, request.dependencies);
   AddOther(*target->variant, added, config);
@@ -171,12 +172,30 @@ bool MergeVariant(proto::EntryRecordT& record, const proto::StoredVariantT& adde
   return true;
 }
 
+std::vector<Buffer> OriginsOf(const proto::StoredVariantT& stored) {
+  std::vector<Buffer> out;
+  for (const auto& origin : stored.origins) out.emplace_back(origin->envelope.begin(), origin->envelope.end());
+  return out;
+}
+
+bool IsUnsigned(const proto::StoredVariantT& stored) {
+  return std::ranges::any_of(stored.origins, [](const auto& origin) { return origin->envelope.empty(); });
+}
+
+bool IsUnsigned(const proto::GraphRecordT& record) { return record.origin && record.origin->envelope.empty(); }
+
 void AddOrigin(proto::StoredVariantT& stored, Bytes envelope) {
-  const auto builder = [](Bytes bytes) {
+  const auto said = [](Bytes bytes) {
     const auto decoded = cache::DecodeEnvelope(bytes);
-    return decoded ? decoded->key : cache::KeyId();
+    const auto provenance = decoded ? cache::DecodeProvenance(decoded->provenance) : decoded.error();
+    return provenance ? std::pair(provenance->builder, provenance->built_s) : std::pair(cache::KeyId(), int64_t{0});
   };
-  std::erase_if(stored.origins, [&](const auto& one) { return builder(one->envelope) == builder(envelope); });
+  const auto [builder, built_s] = said(envelope);
+  for (const auto& one : stored.origins) {
+    const auto [other, other_s] = said(one->envelope);
+    if (other == builder && other_s > built_s) return;
+  }
+  std::erase_if(stored.origins, [&](const auto& one) { return said(one->envelope).first == builder; });
   auto origin = std::make_unique<proto::OriginT>();
   origin->envelope.assign(envelope.begin(), envelope.end());
   stored.origins.push_back(std::move(origin));

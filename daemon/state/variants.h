@@ -24,8 +24,12 @@ struct NewVariant {
   std::vector<int64_t> gears;
   float compile_s = 0;
   proto::StageSeconds stages;
-  /// The envelope by which `artifact` came from another machine; null: it was made here.
+  /// The envelope by which `artifact` came from another machine, empty where nobody had signed it; null: it was made
+  /// here.
   std::shared_ptr<const Buffer> origin;
+  /// Those of the stored variant whose graph this was made of: code that is compiled here of what somebody else said is
+  /// by his word too.
+  std::vector<Buffer> inherited;
   /// Template: symbol values that are proved, symbol_count each.
   std::vector<int64_t> proven;
   size_t symbol_count = 0;
@@ -58,6 +62,11 @@ std::vector<int64_t> UsedSizes(const proto::StoredVariantT& stored, uint64_t siz
 /// something that it did not.
 bool MergeVariant(proto::EntryRecordT& record, const proto::StoredVariantT& added, const Config& config);
 
+/// The envelopes of a variant's origins.
+std::vector<Buffer> OriginsOf(const proto::StoredVariantT& stored);
+/// Whether any part is here by nobody's word: it is never signed, shared, or exported as signed.
+bool IsUnsigned(const proto::StoredVariantT& stored);
+bool IsUnsigned(const proto::GraphRecordT& record);
 /// Notes by whose word a part of a variant is here; of one builder the newest stays.
 void AddOrigin(proto::StoredVariantT& stored, Bytes envelope);
 /// The variant as it is shared: without what this machine alone knows of it.

@@ -136,7 +136,8 @@ class ExpositionTest : public ServerTest {
     hooks.clients = [] { return size_t{3}; };
     hooks.uptime_s = [] { return int64_t{12}; };
     const Json none = Json::object();
-    return Exposition(GlobalMetrics(), {*core_, hooks, none, {}});
+    Caller caller;
+    return Exposition(GlobalMetrics(), {*core_, hooks, none, {}, caller});
   }
 };
 
@@ -189,7 +190,8 @@ TEST_F(ExpositionTest, TellsTheTiersOfACluster) {
   hooks.clients = [] { return size_t{0}; };
   hooks.uptime_s = [] { return int64_t{0}; };
   const Json none = Json::object();
-  const Parser parsed(Exposition(GlobalMetrics(), {shared, hooks, none, {}}));
+  Caller caller;
+  const Parser parsed(Exposition(GlobalMetrics(), {shared, hooks, none, {}, caller}));
   EXPECT_EQ(parsed.Value("ingot_tier_state{tier=\"index\"}"), 0);
   EXPECT_EQ(parsed.Value("ingot_tier_opened_total{tier=\"blobs\"}"), 0);
   EXPECT_EQ(parsed.Value("ingot_leases{state=\"held\"}"), 0);

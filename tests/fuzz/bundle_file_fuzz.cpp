@@ -11,6 +11,7 @@
 #include "base/digest.h"
 #include "base/temp_dir.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/daemon/bundle_at.h"
 
 namespace ingot::fuzz {
 namespace {
@@ -20,6 +21,8 @@ using daemon::BundleLimits;
 using daemon::BundleMember;
 using daemon::BundleReader;
 using daemon::BundleWriter;
+using daemon::ReaderAt;
+using daemon::WriterAt;
 
 constexpr size_t kBlock = 512, kChecksum = 148, kChecksumBytes = 8;
 constexpr BundleLimits kLimits{
@@ -41,7 +44,7 @@ void Check(Bytes bytes) {
   const std::string path = Folder() / "read.tar";
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<long>(bytes.size()));
-  const auto reader = BundleReader::Open(path, kLimits);
+  const auto reader = ReaderAt(path, kLimits);
   if (!reader) return;
   accepted = true;
   Ensure(reader->entries().size() + reader->graphs().size() + reader->blobs() <= kLimits.members_max,
@@ -71,7 +74,7 @@ Buffer Summed(Bytes bytes) {
 
 std::vector<Buffer> Seeds() {
   const std::string path = Folder() / "seed.tar";
-  auto writer = BundleWriter::Create(path, kLimits);
+  auto writer = WriterAt(path, kLimits);
   Ensure(writer.has_value(), "a bundle can be made");
   const Buffer record(700, 3), blob(1500, 9);
   Ensure(writer->Add(BundleKind::kEntry, {1, 2}, record).has_value() &&

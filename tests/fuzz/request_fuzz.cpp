@@ -26,19 +26,29 @@ class Daemon {
   ~Daemon() { compilers_.Stop(); }
 
   void Serve(uint16_t type, Bytes body) {
+    Serve(type, body, {.tenant = "1001"});
+    Serve(type, body, {.right = daemon::Right::kAdminister});
+  }
+
+ private:
+  void Serve(uint16_t type, Bytes body, daemon::Caller caller) {
     const Buffer copy(body.begin(), body.end());
-    const auto fast = requests_.Fast(type, copy);
+    const auto fast = requests_.Fast(type, copy, caller);
     if (fast) return CheckReply(*fast);
     daemon::Requests::WaitMaxMs(type, copy);
     std::promise<daemon::Reply> answer;
-    const bool started = requests_.Start(type, copy, [&](daemon::Reply reply) { answer.set_value(std::move(reply)); });
+    const auto done = [&](daemon::Reply reply) { answer.set_value(std::move(reply)); };
+    const bool started = requests_.Start(type, copy, done, {}, std::move(caller));
     Ensure(started, "an idle daemon takes a request");
     CheckReply(answer.get_future().get());
   }
 
- private:
   static daemon::QueryHooks Hooks() {
-    return {"", "", [] { return size_t{1}; }, [] { return int64_t{0}; }, [](bool) {}};
+    daemon::QueryHooks hooks;
+    hooks.clients = [] { return size_t{1}; };
+    hooks.uptime_s = [] { return int64_t{0}; };
+    hooks.stop = [](bool) {};
+    return hooks;
   }
   static daemon::Config SmallConfig() {
     daemon::Config config;

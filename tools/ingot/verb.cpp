@@ -51,8 +51,8 @@ Result<uint64_t> SecondsOf(const std::string& text, const std::string& option) {
   return Error(Code::kInvalid, fmt::format("{} {}: say how long, as 90s, 15m, 2h or 3d", option, text));
 }
 
-Result<Json> Session::AskLong(const std::string& verb, Json arguments) {
-  if (!IsTerminal(STDERR_FILENO)) return Ask(verb, arguments);
+Result<Json> Session::AskLong(const std::string& verb, Json arguments, const std::vector<int>& files) {
+  if (!IsTerminal(STDERR_FILENO)) return Ask(verb, arguments, files);
   TRY_ASSIGN(client::Connection* const connection, Connect());
   std::random_device random;
   const std::string name = fmt::format("{}-{:08x}{:08x}", getpid(), random(), random());
@@ -76,7 +76,7 @@ Result<Json> Session::AskLong(const std::string& verb, Json arguments) {
       }
     }
   });
-  Result<Json> answer = Ask(verb, arguments);
+  Result<Json> answer = Ask(verb, arguments, files);
   {
     MutexLock lock(mutex);
     is_over = true;
@@ -99,9 +99,9 @@ Result<client::Connection*> Session::Connect() {
   return connection_.get();
 }
 
-Result<Json> Session::Ask(const std::string& verb, const Json& arguments) {
+Result<Json> Session::Ask(const std::string& verb, const Json& arguments, const std::vector<int>& files) {
   TRY_ASSIGN(client::Connection* const connection, Connect());
-  TRY_ASSIGN(const std::string text, connection->Query(verb, arguments.dump()));
+  TRY_ASSIGN(const std::string text, connection->Query(verb, arguments.dump(), -1, files));
   Json answer = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (answer.is_discarded()) {
     return Error(Code::kCorrupt, "the daemon's answer to '" + verb + "' is not JSON");

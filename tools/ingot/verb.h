@@ -34,9 +34,9 @@ class Session {
   explicit Session(client::ConnectionOptions options) : options_(std::move(options)) {}
 
   /// Answer of the daemon's verb. kUnavailable, with what to do: there is none, and the verb starts none.
-  Result<Json> Ask(const std::string& verb, const Json& arguments = Json::object());
-  /// As Ask, for what takes long: says on a terminal how far it is.
-  Result<Json> AskLong(const std::string& verb, Json arguments);
+  Result<Json> Ask(const std::string& verb, const Json& arguments = Json::object(), const std::vector<int>& files = {});
+  /// As Ask, for what takes long: says on a terminal how far it is. `files` are descriptors of what it reads or writes.
+  Result<Json> AskLong(const std::string& verb, Json arguments, const std::vector<int>& files = {});
   Result<client::Connection*> Connect();
   client::ConnectionOptions& options() { return options_; }
 

@@ -26,24 +26,24 @@ Error ErrorOf(const proto::Frame& frame) {
   const auto* reply = proto::ReadMessage<proto::ErrorReply>(frame.body);
   if (reply == nullptr) return Error(Code::kCorrupt, "the daemon's error reply does not verify");
   const bool known =
-      reply->code() >= static_cast<uint8_t>(Code::kInvalid) && reply->code() <= static_cast<uint8_t>(Code::kHalfDone);
+      reply->code() >= static_cast<uint8_t>(Code::kInvalid) && reply->code() <= static_cast<uint8_t>(Code::kDenied);
   return Error(known ? static_cast<Code>(reply->code()) : Code::kInternal,
                reply->message() == nullptr ? "" : reply->message()->str());
 }
 
 /// Before anybody is asked: a name under /tmp may be another user's, who would keep us waiting for nothing.
-Status CheckOwners(const std::string& path) {
+Status CheckOwners(const std::string& path, uid_t uid) {
   struct stat found{};
   for (const std::string& at : {proto::DirectoryOf(path), path}) {
     if (lstat(at.c_str(), &found) != 0) {
       return Error(Code::kUnavailable, fmt::format("no daemon at {}: {}", path, std::strerror(errno)));
     }
-    const bool is_ours = found.st_uid == geteuid();
+    const bool is_ours = found.st_uid == uid;
     // Of a directory it is enough that nobody else replaces what is ours there.
     const bool is_kept = at != path && (found.st_uid == 0 || (found.st_mode & S_ISVTX) != 0);
     if (!is_ours && !is_kept) {
-      return Error(Code::kUnavailable, fmt::format("no daemon at {}: {} belongs to user {}, not to user {}", path, at,
-                                                   found.st_uid, geteuid()));
+      return Error(Code::kUnavailable,
+                   fmt::format("no daemon at {}: {} belongs to user {}, not to user {}", path, at, found.st_uid, uid));
     }
   }
   return {};
@@ -51,8 +51,8 @@ Status CheckOwners(const std::string& path) {
 
 }  // namespace
 
-Result<std::shared_ptr<Channel>> Channel::Connect(const std::string& path, int ms_max) {
-  TRY(CheckOwners(path));
+Result<std::shared_ptr<Channel>> Channel::Connect(const std::string& path, int ms_max, uid_t uid) {
+  TRY(CheckOwners(path, uid));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
@@ -76,7 +76,7 @@ Result<std::shared_ptr<Channel>> Channel::Connect(const std::string& path, int m
   }
   ucred peer{};
   socklen_t size = sizeof peer;
-  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid()) {
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != uid) {
     return Error(Code::kUnavailable, fmt::format("the process that listens at {} belongs to another user", path));
   }
   return std::make_shared<Channel>(std::move(socket));
@@ -99,7 +99,8 @@ void Channel::Break(const Error& reason) {
   changed_.NotifyAll();
 }
 
-Result<proto::Frame> Channel::Call(proto::MessageType type, Bytes body, int deadline_ms) {
+Result<proto::Frame> Channel::Call(proto::MessageType type, Bytes body, int deadline_ms,
+                                   const std::vector<int>& files) {
   uint32_t request;
   {
     MutexLock lock(mutex_);
@@ -110,7 +111,7 @@ Result<proto::Frame> Channel::Call(proto::MessageType type, Bytes body, int dead
   }
   const auto deadline =
       deadline_ms < 0 ? proto::Deadline::Never() : proto::Deadline::AfterMs(static_cast<uint64_t>(deadline_ms));
-  if (Status sent = Send(type, request, body, deadline); !sent) {
+  if (Status sent = Send(type, request, body, deadline, files); !sent) {
     // The daemon may have said why before it closed: its words are read below.
     if (sent.error().code() != Code::kUnavailable) {
       MutexLock lock(mutex_);
@@ -124,7 +125,8 @@ Result<proto::Frame> Channel::Call(proto::MessageType type, Bytes body, int dead
 }
 
 /// One frame at a time, without the lock while it is sent.
-Status Channel::Send(proto::MessageType type, uint32_t request, Bytes body, proto::Deadline deadline) {
+Status Channel::Send(proto::MessageType type, uint32_t request, Bytes body, proto::Deadline deadline,
+                     const std::vector<int>& files) {
   constexpr const char* kNotTaken = "the daemon took no request before the deadline";
   MutexLock lock(mutex_);
   while (sending_ && !broken_) {
@@ -136,7 +138,8 @@ Status Channel::Send(proto::MessageType type, uint32_t request, Bytes body, prot
   Status sent;
   {
     const MutexUnlock unlock(mutex_);
-    sent = proto::SendFrame(socket_.get(), {.type = static_cast<uint16_t>(type), .request = request}, body, deadline);
+    const proto::FrameHeader header{.type = static_cast<uint16_t>(type), .request = request};
+    sent = proto::SendFrame(socket_.get(), header, body, deadline, files);
   }
   sending_ = false;
   changed_.NotifyAll();

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/mutex.h"
 #include "base/result.h"
@@ -22,14 +26,17 @@ namespace ingot::client {
 class Channel {
  public:
   static constexpr int kConnectMsMax = 10'000;
-  /// kUnavailable: nobody listens at `path`, or somebody of another user does; kTimeout: it takes no connection.
-  static Result<std::shared_ptr<Channel>> Connect(const std::string& path, int ms_max = kConnectMsMax);
+  /// kUnavailable: nobody listens at `path`, or somebody of another user than `uid` does; kTimeout: it takes no
+  /// connection.
+  static Result<std::shared_ptr<Channel>> Connect(const std::string& path, int ms_max = kConnectMsMax,
+                                                  uid_t uid = geteuid());
   explicit Channel(UniqueFd socket) : socket_(std::move(socket)) {}
 
   /// Sends and waits for the reply; `deadline_ms` < 0 waits for ever. An error reply of the daemon
   /// is returned as that error. kUnavailable: the daemon is gone; kTimeout: a late reply is
   /// dropped.
-  Result<proto::Frame> Call(proto::MessageType type, Bytes body, int deadline_ms);
+  /// `files`: descriptors that go with it.
+  Result<proto::Frame> Call(proto::MessageType type, Bytes body, int deadline_ms, const std::vector<int>& files = {});
   bool broken() const;
   /// Broken by a daemon that said so first: what it had not answered it had not begun, and may be asked again.
   bool parted() const;
@@ -39,7 +46,8 @@ class Channel {
     std::optional<proto::Frame> frame;
   };
 
-  Status Send(proto::MessageType type, uint32_t request, Bytes body, proto::Deadline deadline) EXCLUDES(mutex_);
+  Status Send(proto::MessageType type, uint32_t request, Bytes body, proto::Deadline deadline,
+              const std::vector<int>& files) EXCLUDES(mutex_);
   Result<proto::Frame> Await(uint32_t request, proto::Deadline deadline) EXCLUDES(mutex_);
   void ReadOne(proto::Deadline deadline) REQUIRES(mutex_);
   void WaitForChange(proto::Deadline deadline) REQUIRES(mutex_);

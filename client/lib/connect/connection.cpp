@@ -55,8 +55,19 @@ Result<std::shared_ptr<Channel>> Connection::Ensure() {
   MutexLock lock(mutex_);
   if (channel_ && owner_ == getpid() && !channel_->broken()) return channel_;
   TRY_ASSIGN(channel_, Connect());
+  admin_.reset();
   owner_ = getpid();
   return channel_;
+}
+
+Result<std::shared_ptr<Channel>> Connection::Administer() {
+  // Where the daemon has gone, or this is a child of fork, the one that is there now says where.
+  TRY_ASSIGN(const std::shared_ptr<Channel> channel, Ensure());
+  MutexLock lock(mutex_);
+  if (admin_ && owner_ == getpid() && !admin_->broken()) return admin_;
+  if (admin_socket_.empty()) return Error(Code::kUnavailable, "the daemon has no socket at which it is administered");
+  TRY_ASSIGN(admin_, Channel::Connect(admin_socket_, options_.hello_ms_max, endpoint_.daemon_uid));
+  return admin_;
 }
 
 std::string Connection::daemon_socket() const {
@@ -65,7 +76,7 @@ std::string Connection::daemon_socket() const {
 }
 
 Result<std::shared_ptr<Channel>> Connection::Greet(const std::string& socket) {
-  TRY_ASSIGN(std::shared_ptr<Channel> channel, Channel::Connect(socket, options_.hello_ms_max));
+  TRY_ASSIGN(std::shared_ptr<Channel> channel, Channel::Connect(socket, options_.hello_ms_max, endpoint_.daemon_uid));
   proto::HelloT hello;
   hello.version = proto::Version();
   hello.build = options_.build;
@@ -75,7 +86,7 @@ Result<std::shared_ptr<Channel>> Connection::Greet(const std::string& socket) {
   const Buffer body = proto::PackMessage<proto::Hello>(hello);
   Result<proto::Frame> frame = channel->Call(MessageType::Hello, body, options_.hello_ms_max);
   for (int i = 1; i < kConnectionsMax && !frame && channel->parted(); ++i) {
-    TRY_ASSIGN(channel, Channel::Connect(socket, options_.hello_ms_max));
+    TRY_ASSIGN(channel, Channel::Connect(socket, options_.hello_ms_max, endpoint_.daemon_uid));
     frame = channel->Call(MessageType::Hello, body, options_.hello_ms_max);
   }
   proto::HelloReplyT reply;
@@ -97,6 +108,7 @@ Result<std::shared_ptr<Channel>> Connection::Greet(const std::string& socket) {
   }
   daemon_pid_ = reply.pid;
   daemon_socket_ = socket;
+  admin_socket_ = reply.admin;
   if (options_.take_load != nullptr && reply.load_row >= 0 && frame->descriptors.size() == 2) {
     options_.take_load(
         {std::move(frame->descriptors[0]), std::move(frame->descriptors[1]), reply.load_row, reply.load_holder});
@@ -146,8 +158,10 @@ Error Connection::NoDaemon() const {
 }
 
 Result<std::shared_ptr<Channel>> Connection::Connect() {
-  Result<std::shared_ptr<Channel>> running = Find(options_.start ? 0 : options_.hello_ms_max);
-  if (running || !options_.start || running.error().code() != Code::kUnavailable) return running;
+  // One of another user is started by him.
+  const bool may_start = options_.start && endpoint_.daemon_uid == geteuid();
+  Result<std::shared_ptr<Channel>> running = Find(may_start ? 0 : options_.hello_ms_max);
+  if (running || !may_start || running.error().code() != Code::kUnavailable) return running;
   TRY_ASSIGN(const std::string program, FindDaemon(options_.daemon));
   TRY_ASSIGN(const StartLock lock, StartLock::Take(endpoint_, options_.start_ms_max));
   // Another client may have started one while this one waited for the lock.
@@ -215,12 +229,20 @@ Result<CompileAnswer> Connection::Compile(const proto::CompileT& request, int de
   return answer;
 }
 
-Result<std::string> Connection::Query(const std::string& verb, const std::string& json, int deadline_ms) {
+Result<std::string> Connection::Query(const std::string& verb, const std::string& json, int deadline_ms,
+                                      const std::vector<int>& files) {
   proto::QueryT request;
   request.verb = verb;
   request.json = json;
   const Buffer body = proto::PackMessage<proto::Query>(request);
-  TRY_ASSIGN(const proto::Frame frame, Call(MessageType::Query, MessageType::QueryReply, body, deadline_ms));
+  Result<proto::Frame> answer = Call(MessageType::Query, MessageType::QueryReply, body, deadline_ms);
+  for (int i = 0; !answer && answer.error().code() == Code::kDenied && i < kConnectionsMax; ++i) {
+    const Result<std::shared_ptr<Channel>> admin = Administer();
+    if (!admin) return std::move(answer).error().Wrap(admin.error().message());
+    answer = (*admin)->Call(MessageType::Query, body, deadline_ms, files);
+    if (!answer && (*admin)->parted()) answer = Error(Code::kDenied, "the daemon parts with each connection");
+  }
+  TRY_ASSIGN(const proto::Frame frame, std::move(answer));
   proto::QueryReplyT reply;
   TRY(Unpack<proto::QueryReply>(frame, reply));
   return reply.json;

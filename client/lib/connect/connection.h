@@ -66,8 +66,10 @@ class Connection {
   Result<LookupAnswer> Lookup(const proto::LookupT& request, int deadline_ms = -1);
   Result<LookupAnswer> Lookup(const proto::EntryKeyT& key, int deadline_ms = -1, bool again = false);
   Result<CompileAnswer> Compile(const proto::CompileT& request, int deadline_ms = -1);
-  /// Arguments and answer are JSON (docs/cli.md).
-  Result<std::string> Query(const std::string& verb, const std::string& json = "{}", int deadline_ms = -1);
+  /// Arguments and answer are JSON (docs/cli.md); `files` are descriptors that go with it, in the caller's hands. What
+  /// is for who administers the daemon is asked at the socket where that is done; kDenied where that cannot be reached.
+  Result<std::string> Query(const std::string& verb, const std::string& json = "{}", int deadline_ms = -1,
+                            const std::vector<int>& files = {});
   /// The artifact of that digest as a sealed memory file.
   Result<UniqueFd> Fetch(const Digest& digest, int deadline_ms = -1);
 
@@ -81,6 +83,8 @@ class Connection {
 
   Result<proto::Frame> Call(proto::MessageType type, proto::MessageType reply, Bytes body, int deadline_ms);
   Result<std::shared_ptr<Channel>> Ensure();
+  /// To where the daemon last spoken to is administered. kUnavailable.
+  Result<std::shared_ptr<Channel>> Administer();
   Result<std::shared_ptr<Channel>> Connect() REQUIRES(mutex_);
   /// A channel to the daemon that serves this store, which has said hello. kUnavailable: there is none; waits up to
   /// `wait_ms` for one that is about to name its socket.
@@ -97,6 +101,9 @@ class Connection {
   pid_t owner_ GUARDED_BY(mutex_) = 0;
   uint32_t daemon_pid_ GUARDED_BY(mutex_) = 0;
   std::string daemon_socket_ GUARDED_BY(mutex_);
+  std::string admin_socket_ GUARDED_BY(mutex_);
+  /// Made when it is first needed; of the process that made `channel_`.
+  std::shared_ptr<Channel> admin_ GUARDED_BY(mutex_);
 };
 
 }  // namespace ingot::client

@@ -36,11 +36,11 @@ else:
                              register_kernel, register_pattern, roofs, stats, tune, unregister_pattern)
 
 from ingot.config import Config, Gears
-from ingot.errors import Cancelled, Corrupt, Error, Exhausted, HalfDone, Incompatible, Internal, Invalid, NotFound, Timeout, Unavailable, Unsupported
+from ingot.errors import Cancelled, Corrupt, Denied, Error, Exhausted, HalfDone, Incompatible, Internal, Invalid, NotFound, Timeout, Unavailable, Unsupported
 from ingot.gears import mark_static, set_dim_gears
 from ingot.quantizing import QuantizedLinear, quantize_
 
-__all__ = ["Cancelled", "Compiled", "CompiledModule", "Config", "Contest", "Corrupt", "Error", "Exhausted", "Gears", "HalfDone", "Incompatible", "Internal", "Invalid",
+__all__ = ["Cancelled", "Compiled", "CompiledModule", "Config", "Contest", "Corrupt", "Denied", "Error", "Exhausted", "Gears", "HalfDone", "Incompatible", "Internal", "Invalid",
            "NotFound", "Profile", "QuantizedLinear", "Roofs", "Timeout", "Unavailable", "Unsupported", "accelerate", "adopt_", "build_kernel", "cache_compile", "compile",
            "everywhere", "load", "mark_pure", "mark_static", "profile", "quantize_", "register_kernel", "register_pattern", "roofs", "set_dim_gears", "stats", "tune",
            "unregister_pattern"]

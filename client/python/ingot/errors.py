@@ -77,6 +77,12 @@ class HalfDone(Error, RuntimeError):
     code = "half_done"
 
 
+class Denied(Error, PermissionError):
+    """Right, but not for this caller: it is for who administers the daemon."""
+
+    code = "denied"
+
+
 BY_CODE: "dict[int, type[Exception]]" = {2: Invalid, 3: NotFound, 4: Corrupt, 5: Incompatible, 6: Unsupported, 7: Exhausted, 8: Timeout, 9: Cancelled, 10: Unavailable,
-                                         11: Internal, 12: HalfDone}
+                                         11: Internal, 12: HalfDone, 13: Denied}
 """As C++ numbers them."""

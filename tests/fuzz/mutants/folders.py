@@ -52,7 +52,7 @@ ELSEWHERE = {
         fuzz.bundle_file fuzz.web_target fuzz.export_archive fuzz.config_text""",
     "Python of ours": """test_adopting test_code_objects test_config test_cutting test_export_capture test_fx_passes test_package test_quantizing test_schemas
         test_types test_ways_in test_readme test_messages test_beyond_versions test_recorder test_deferred""",   # the last two are CMake's recorder_python
-    "attacks on the daemon": "test_secrets test_places test_page",
+    "attacks on the daemon": "test_secrets test_places test_page test_rights",
     "minutes for little more": "test_opinfo test_architectures test_mutants",
     "fuzzers of Python, and themselves": ".interrupts .mutants",
 }

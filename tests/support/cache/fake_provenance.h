@@ -38,13 +38,12 @@ inline Provenance FakeProvenance(std::string_view artifact = "artifact", std::st
 
 /// What a reader has in hands that was not tampered with.
 inline Received FakeReceived(const Provenance& provenance) {
-  return {provenance.entry_key,
-          provenance.function,
-          provenance.group,
-          provenance.graph_key,
-          provenance.artifact,
-          provenance.variant,
-          {}};
+  return {.asked = {provenance.function, provenance.group, provenance.target},
+          .entry_key = provenance.entry_key,
+          .function = provenance.function,
+          .graph_key = provenance.graph_key,
+          .artifact = provenance.artifact,
+          .variant = provenance.variant};
 }
 
 }  // namespace ingot::cache

@@ -82,7 +82,8 @@ inline void AddDependency(proto::CompileT& request, const std::string& kind, con
 class RunningServer {
  public:
   RunningServer(Core& core, proto::Endpoint endpoint)
-      : endpoint_(std::move(endpoint)), server_(core, ServerOptions{.endpoint = endpoint_}) {
+      : endpoint_(std::move(endpoint)),
+        server_(core, ServerOptions{.endpoint = endpoint_, .admin_socket = endpoint_.socket + ".admin"}) {
     const Status listens = server_.Listen();
     EXPECT_TRUE(listens) << listens.error().ToText();
     if (listens) thread_ = std::thread([this] { server_.Run(/*handle_signals=*/false); });

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <filesystem>
-
+#include "base/filesystem.h"
 #include "tools/ingot/manifest_file.h"
 #include "tools/ingot/table.h"
 #include "tools/ingot/terminal.h"
@@ -12,20 +11,22 @@ namespace ingot::tools {
 namespace {
 
 Status RunExport(Session& session, const Arguments& arguments) {
-  std::error_code failed;
-  const std::filesystem::path file = std::filesystem::absolute(arguments.Text("--output"), failed);
-  if (failed) return Error(Code::kInvalid, fmt::format("-o {}: {}", arguments.Text("--output"), failed.message()));
+  const std::string path = arguments.Text("--output");
   TRY_ASSIGN(Json ask, SelectionOf(arguments));
-  ask["file"] = file.string();
   ask["unsigned"] = arguments.Flag("unsigned");
   if (const std::string manifest = arguments.Text("--manifest"); !manifest.empty()) {
     TRY_ASSIGN(const Json entries, ReadManifest(manifest));
     for (const Json& entry : entries) ask["keys"].push_back(entry.value("key", ""));
   }
-  TRY_ASSIGN(const Json answer, session.AskLong("export", std::move(ask)));
+  TRY_ASSIGN(NewFile file, NewFile::Create(path));
+  Result<Json> asked = session.AskLong("export", std::move(ask), {file.fd()});
+  if (!asked) return std::move(asked).error().Wrap(path);
+  TRY(file.Finish());
+  Json answer = {{"file", path}};
+  answer.update(*asked);
   if (PrintedJson(arguments, answer)) return {};
   const std::string signer = answer.value("signer", "");
-  fmt::print("wrote {}: {} entries with {} artifacts and texts, {}, {}\n", file.string(), answer["entries"].dump(),
+  fmt::print("wrote {}: {} entries with {} artifacts and texts, {}, {}\n", path, answer["entries"].dump(),
              answer["blobs"].dump(), BytesText(answer["bytes"].get<uint64_t>()),
              signer.empty() ? Painted(Paint::kWarn, "signed by nobody")
                             : fmt::format("signed by {} ({})", answer.value("signer_name", ""), signer.substr(0, 12)));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <filesystem>
-
+#include "base/filesystem.h"
 #include "tools/ingot/table.h"
 #include "tools/ingot/terminal.h"
 #include "tools/ingot/verb.h"
@@ -23,20 +22,20 @@ void PrintRows(const Json& rows) {
 }
 
 Status RunImport(Session& session, const Arguments& arguments) {
-  std::error_code failed;
-  const std::filesystem::path file = std::filesystem::absolute(arguments.Text("file"), failed);
-  if (failed) return Error(Code::kInvalid, fmt::format("{}: {}", arguments.Text("file"), failed.message()));
+  const std::string path = arguments.Text("file");
   // Nothing is started for a file that is not there.
-  if (!std::filesystem::exists(file, failed)) return Error(Code::kNotFound, fmt::format("no file {}", file.string()));
+  TRY_ASSIGN(const UniqueFd file, OpenRegular(path));
   const bool is_dry = arguments.Flag("dry-run"), allows_unsigned = arguments.Flag("allow-unsigned");
   if (allows_unsigned && !arguments.json) {
     fmt::print(stderr,
                "ingot: --allow-unsigned: nobody vouches for this code but you; it will run in every program of "
                "yours that asks for it\n");
   }
-  TRY_ASSIGN(
-      const Json answer,
-      session.AskLong("import", {{"file", file.string()}, {"dry_run", is_dry}, {"allow_unsigned", allows_unsigned}}));
+  Result<Json> asked =
+      session.AskLong("import", {{"dry_run", is_dry}, {"allow_unsigned", allows_unsigned}}, {file.get()});
+  if (!asked) return std::move(asked).error().Wrap(path);
+  Json answer = {{"file", path}};
+  answer.update(*asked);
   const auto refused = answer["refused"].get<uint64_t>();
   if (!PrintedJson(arguments, answer)) {
     if (is_dry || refused != 0) PrintRows(answer["rows"]);

@@ -77,10 +77,11 @@ void PrintComponents(const Json& components) {
   table.Print();
 }
 
-/// Which variants have been held against eager, and which have not and why.
+/// Where variants are from, and which have been held against eager, and which not and why.
 void PrintAgreed(const Json& variants) {
   for (const Json& variant : variants) {
     const std::string artifact = Text(variant, "artifact").substr(0, 12);
+    fmt::print("{}  {}\n", artifact, Text(variant, "from"));
     const Json& agreed = variant["agreed"];
     if (agreed.empty()) fmt::print("{}  not compared with eager by any process\n", artifact);
     for (const Json& one : agreed) {
