@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
@@ -11,8 +13,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 namespace ingot {
@@ -211,10 +215,50 @@ class PosixFilesystem final : public Filesystem {
 
 }  // namespace
 
-Result<NewFile> NewFile::Create(std::string path) {
+namespace {
+
+/// A group that the system has made for this user alone, as many do.
+bool IsOwnGroup(gid_t group) {
+  char user_text[4096], group_text[4096];
+  passwd user{}, *found_user = nullptr;
+  struct group named{}, *found_group = nullptr;
+  if (getpwuid_r(geteuid(), &user, user_text, sizeof user_text, &found_user) != 0 || found_user == nullptr) return false;
+  if (getgrgid_r(group, &named, group_text, sizeof group_text, &found_group) != 0 || found_group == nullptr) return false;
+  const bool is_alone = named.gr_mem[0] == nullptr;
+  return is_alone && user.pw_gid == group && std::string_view(user.pw_name) == named.gr_name;
+}
+
+}  // namespace
+
+Status CheckParentsAreKept(const std::string& path) {
+  char* const real = ::realpath(path.c_str(), nullptr);
+  if (real == nullptr) return ErrorFromErrno(errno, "resolve " + path);
+  const std::string whole(real);
+  std::free(real);
+  for (auto at = std::filesystem::path(whole); at.has_relative_path();) {
+    at = at.parent_path();
+    struct stat found{};
+    if (::stat(at.c_str(), &found) != 0) return ErrorFromErrno(errno, "stat " + at.string());
+    if (found.st_uid != 0 && found.st_uid != geteuid()) {
+      return Error(Code::kUnavailable, fmt::format("{} belongs to user {}, who can replace what leads to {}: keep it in "
+                                                   "a directory of user {}'s or root's",
+                                                   at.string(), found.st_uid, whole, geteuid()));
+    }
+    const bool by_group = (found.st_mode & S_IWGRP) != 0 && !IsOwnGroup(found.st_gid);
+    const bool by_others = (found.st_mode & S_IWOTH) != 0;
+    if ((found.st_mode & S_ISVTX) == 0 && (by_group || by_others)) {
+      return Error(Code::kUnavailable, fmt::format("others can replace what leads to {}, since {} is theirs to write (mode "
+                                                   "{:04o}): run chmod go-w {}, or keep it elsewhere",
+                                                   whole, at.string(), found.st_mode & 07777, at.string()));
+    }
+  }
+  return {};
+}
+
+Result<NewFile> NewFile::Create(std::string path, mode_t mode) {
   std::string temporary = path + "." + std::to_string(getpid()) + ".tmp";
   unlink(temporary.c_str());
-  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   if (!fd) return ErrorFromErrno(errno, "create " + temporary);
   return NewFile(std::move(path), std::move(temporary), std::move(fd));
 }

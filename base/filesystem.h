@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -57,8 +59,8 @@ Result<UniqueFd> OpenRegular(const std::string& path);
 /// A file that gets its name, in the place of what had it, when it is whole. What is not finished is removed.
 class NewFile {
  public:
-  /// Mode 0600, under another name beside `path`; never through a link. Errors as Filesystem.
-  static Result<NewFile> Create(std::string path);
+  /// Under another name beside `path`; never through a link. `mode` as umask narrows it. Errors as Filesystem.
+  static Result<NewFile> Create(std::string path, mode_t mode = 0600);
   NewFile(NewFile&&) = default;
   NewFile& operator=(NewFile&&) = delete;
   ~NewFile();
@@ -74,6 +76,12 @@ class NewFile {
   std::string temporary_;  ///< Empty once it has its name, or has been moved from.
   UniqueFd fd_;
 };
+
+/// Whether nobody but root and this user can change what a file or directory of that path is, links followed: each
+/// directory on the way belongs to one of them and is written by nobody else, but for sticky ones, in which only owners
+/// replace files, and a group that has the user's own name. kUnavailable names the first that is otherwise, and what to
+/// do.
+Status CheckParentsAreKept(const std::string& path);
 
 /// The Error for a failed system call: "rename /a/b: No space left on device".
 Error ErrorFromErrno(int number, const std::string& what);

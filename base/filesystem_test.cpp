@@ -153,6 +153,53 @@ TEST_F(RealFiles, RefuseADirectoryThatEverybodyCanReplace) {
   EXPECT_TRUE(fs_.MakePrivateDirectory(dir_ / "up/down/store", Access::kNobody));
 }
 
+TEST_F(RealFiles, AFileIsKeptWhereNobodyElseCanReplaceWhatLeadsToIt) {
+  ASSERT_TRUE(fs_.MakeDirs(dir_ / "a/b/c"));
+  ASSERT_TRUE(fs_.WriteAtomic(dir_ / "a/b/c/file", AsBytes("x")));
+  const std::string file = dir_ / "a/b/c/file", above = dir_ / "a";
+  EXPECT_TRUE(CheckParentsAreKept(file));
+  ASSERT_EQ(::chmod(above.c_str(), 0707), 0);
+  const Status open = CheckParentsAreKept(file);
+  ASSERT_FALSE(open);
+  EXPECT_THAT(open.error().message(), HasSubstr("chmod go-w " + above));
+  ASSERT_EQ(::chmod(above.c_str(), 01777), 0);
+  EXPECT_TRUE(CheckParentsAreKept(file)) << "only owners replace what is in there";
+  ASSERT_EQ(::chmod(above.c_str(), 0700), 0);
+  // What a link leads to counts, not where the link is.
+  ASSERT_TRUE(fs_.MakeDirs(dir_ / "open"));
+  ASSERT_TRUE(fs_.WriteAtomic(dir_ / "open/file", AsBytes("x")));
+  ASSERT_EQ(::symlink((dir_ / "open/file").c_str(), (dir_ / "a/link").c_str()), 0);
+  EXPECT_TRUE(CheckParentsAreKept(dir_ / "a/link"));
+  ASSERT_EQ(::chmod((dir_ / "open").c_str(), 0777), 0);
+  EXPECT_FALSE(CheckParentsAreKept(dir_ / "a/link"));
+  if (geteuid() != 0) return;
+  // A group that is not of the user's name, and another owner.
+  ASSERT_EQ(::chown(above.c_str(), 0, 65534), 0);
+  ASSERT_EQ(::chmod(above.c_str(), 0770), 0);
+  EXPECT_FALSE(CheckParentsAreKept(file));
+  ASSERT_EQ(::chown(above.c_str(), 65534, 0), 0);
+  ASSERT_EQ(::chmod(above.c_str(), 0700), 0);
+  EXPECT_FALSE(CheckParentsAreKept(file));
+}
+
+TEST_F(RealFiles, AFileGetsItsNameWhenItIsWhole) {
+  ASSERT_TRUE(fs_.WriteAtomic(dir_ / "f", AsBytes("before")));
+  {
+    auto file = NewFile::Create(dir_ / "f");
+    ASSERT_TRUE(file);
+    ASSERT_EQ(::write(file->fd(), "half", 4), 4);
+  }
+  EXPECT_EQ(Text(dir_ / "f"), "before");
+  EXPECT_EQ(fs_.List(dir_.path())->size(), 1u);
+  auto file = NewFile::Create(dir_ / "f");
+  ASSERT_TRUE(file);
+  ASSERT_EQ(::write(file->fd(), "after", 5), 5);
+  ASSERT_TRUE(file->Finish());
+  EXPECT_EQ(Text(dir_ / "f"), "after");
+  EXPECT_EQ(ModeOf(dir_ / "f"), 0600u);
+  EXPECT_EQ(NewFile::Create(dir_ / "no/f").error().code(), Code::kNotFound);
+}
+
 TEST_F(RealFiles, SayUnavailableWithoutPermission) {
   ASSERT_TRUE(fs_.MakeDirs(dir_ / "closed"));
   ASSERT_EQ(::chmod((dir_ / "closed").c_str(), 0500), 0);

@@ -214,6 +214,8 @@ Result<Place> Settle(Start& start, proto::Endpoint& endpoint) {
 
 /// What serving others, and the limit of open files, make of the configuration.
 void FitConfig(Config& config) {
+  // Code is shared among tenants: what one of them may have made of a compiler compiles nothing for another.
+  if (!config.client_uids.empty() || !config.client_gids.empty()) config.worker_jobs_max = 1;
   if (!config.serve_listen.empty()) {
     // Others come also when nobody here asks anything.
     if (config.SourceOf("idle_exit_s") == "default") config.idle_exit_s = 0;

@@ -30,6 +30,7 @@ Result<UniqueFd> OpenPrivate(const std::string& path, std::string_view what) {
                                                  "another where somebody may have read it",
                                                  what, path, found.st_mode & 07777, path));
   }
+  TRY(CheckParentsAreKept(path));
   return fd;
 }
 

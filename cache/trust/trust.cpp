@@ -43,7 +43,7 @@ Status CheckDirectoryOf(const std::string& path) {
   TRY(CheckOwner(found, directory));
   // In a sticky directory only owners replace files.
   if ((found.st_mode & 022) != 0 && (found.st_mode & S_ISVTX) == 0) return Writable(directory, found.st_mode);
-  return {};
+  return CheckParentsAreKept(directory);
 }
 
 Result<std::string> Resolve(const std::string& path) {

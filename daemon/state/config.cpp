@@ -2,6 +2,8 @@
 #include "daemon/state/config.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -415,6 +417,17 @@ Status ApplyConfigText(Config& config, std::string_view text, const std::string&
 }
 
 Status ApplyConfigFile(Config& config, const std::string& path) {
+  // It names programs that are run, and files with passwords.
+  struct stat found{};
+  if (stat(path.c_str(), &found) == 0) {
+    const bool is_kept = (found.st_uid == geteuid() || found.st_uid == 0) && (found.st_mode & S_IWOTH) == 0;
+    if (!is_kept) {
+      return Error(Code::kInvalid,
+                   fmt::format("the configuration '{}' can be written by others (user {}, mode {:o}), who could say what "
+                               "is run: it must be this user's or root's, and written by nobody else (chmod o-w)",
+                               path, found.st_uid, found.st_mode & 07777));
+    }
+  }
   std::ifstream file(path);
   std::ostringstream text;
   if (file) text << file.rdbuf();

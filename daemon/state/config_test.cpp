@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/state/config.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/temp_dir.h"
 
 namespace ingot::daemon {
 namespace {
@@ -50,6 +57,23 @@ TEST(ApplyConfigText, NamesFileAndLineOfAMistake) {
   EXPECT_EQ(said("daemon = 3\n"), "a.toml:1: 'daemon' must be a table, [daemon]");
   EXPECT_TRUE(said("[daemon]\nworkers\n").starts_with("a.toml:2: ")) << said("[daemon]\nworkers\n");
   EXPECT_TRUE(said("\n\n[client\n").starts_with("a.toml:3: ")) << said("\n\n[client\n");
+}
+
+TEST(ApplyConfigFile, TakesNoWordOfWhoCouldSayWhatIsRun) {
+  const TempDir dir;
+  const std::string file = dir / "ingot.toml";
+  std::ofstream(file) << "[daemon]\nworkers = 3\n";
+  Config config;
+  ASSERT_TRUE(ApplyConfigFile(config, file));
+  EXPECT_EQ(config.workers, 3u);
+  ASSERT_EQ(chmod(file.c_str(), 0666), 0);
+  const Status open = ApplyConfigFile(config, file);
+  ASSERT_FALSE(open);
+  EXPECT_THAT(open.error().message(), testing::HasSubstr("can be written by others"));
+  if (geteuid() != 0) return;
+  ASSERT_EQ(chmod(file.c_str(), 0600), 0);
+  ASSERT_EQ(chown(file.c_str(), 65534, 65534), 0);
+  EXPECT_FALSE(ApplyConfigFile(config, file));
 }
 
 TEST(SetField, TakesTheSpellingOfFlags) {

@@ -43,7 +43,8 @@ std::vector<std::string> Directories() {
   for (const std::string& root : roots) {
     for (const char* below : {"", "/bin", "/../bin"}) out.push_back(root + below);
   }
-  if (const char* path = std::getenv("PATH")) {
+  // Not of who has started a program with more rights than his own.
+  if (const char* path = secure_getenv("PATH")) {
     std::string_view rest = path;
     while (!rest.empty()) {
       const size_t end = rest.find(':');
@@ -126,7 +127,7 @@ Result<StartLock> StartLock::Take(const proto::Endpoint& endpoint, int deadline_
 
 Result<std::string> FindDaemon(const std::string& given) {
   if (!given.empty()) return given;
-  if (const char* named = std::getenv("INGOT_DAEMON"); named != nullptr && *named != '\0') {
+  if (const char* named = secure_getenv("INGOT_DAEMON"); named != nullptr && *named != '\0') {
     return std::string(named);
   }
   const std::vector<std::string> directories = Directories();
