@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/digest.h"
 #include "base/until.h"
-#include "cache/async/circuit_breaker.h"
 #include "cache/async/task.h"
 #include "cache/store/sealed_file.h"
 
@@ -38,8 +36,6 @@ class BlobStore {
   virtual Task<std::vector<bool>> Has(std::vector<Digest> digests, Until until) = 0;
   /// True when it was there.
   virtual Task<bool> Delete(Digest digest, Until until) = 0;
-  /// How it keeps calls from what does not answer. None: it does not, and whoever calls it needs a breaker of his own.
-  virtual std::optional<CircuitBreaker::Facts> breaker() const { return std::nullopt; }
   /// One line for people: kind, place, state.
   virtual std::string Describe() const = 0;
 };

@@ -9,7 +9,6 @@
 #include "base/bytes.h"
 #include "base/digest.h"
 #include "base/until.h"
-#include "cache/async/circuit_breaker.h"
 #include "cache/async/task.h"
 #include "cache/store/store.h"
 
@@ -116,8 +115,6 @@ class Index {
 
   /// One line for people: kind, place, state.
   virtual std::string Describe() const = 0;
-  /// How it keeps calls from what does not answer. None: it does not, and whoever calls it needs a breaker of his own.
-  virtual std::optional<CircuitBreaker::Facts> breaker() const { return std::nullopt; }
 };
 inline constexpr size_t kRecordBytesMax = 16u << 20;
 /// kInvalid: something of a record is over its limit.

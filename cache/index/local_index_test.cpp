@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/temp_dir.h"
-#include "cache/index/sharded_index.h"
 #include "cache/store/memory_store.h"
 #include "cache/store/rocks_store.h"
 #include "tests/support/cache/index_contract.h"
@@ -54,29 +53,8 @@ class RocksWorld final : public IndexWorld {
 };
 std::unique_ptr<IndexWorld> Rocks() { return std::make_unique<RocksWorld>(); }
 
-/// Clients that share the keys among the same three.
-class ShardedWorld final : public IndexWorld {
- public:
-  ShardedWorld() {
-    std::vector<IndexShard> shards;
-    for (int i = 0; i < 3; ++i) {
-      stores_.push_back(std::make_unique<MemoryStore>());
-      shards.push_back({"shard" + std::to_string(i), std::make_shared<LocalIndex>(*stores_.back())});
-    }
-    for (auto& client : clients_) client = std::make_unique<ShardedIndex>(shards, SystemClock(), PatientShards());
-  }
-  Index& client(size_t which) override { return *clients_[which % 3]; }
-
- private:
-  std::vector<std::unique_ptr<MemoryStore>> stores_;
-  std::unique_ptr<ShardedIndex> clients_[3];
-};
-std::unique_ptr<IndexWorld> Sharded() { return std::make_unique<ShardedWorld>(); }
-
 INSTANTIATE_TEST_SUITE_P(Local, IndexContract,
-                         ::testing::Values(IndexKind{"memory", Memory}, IndexKind{"rocks", Rocks},
-                                           IndexKind{"sharded", Sharded}),
-                         NameOfKind);
+                         ::testing::Values(IndexKind{"memory", Memory}, IndexKind{"rocks", Rocks}), NameOfKind);
 
 // The checker itself: a register whose calls write a value, or read one.
 

@@ -48,6 +48,23 @@ std::string Printable(std::string_view text) {
 
 }  // namespace
 
+namespace {
+
+Error NodeOfACluster() {
+  return Error(Code::kUnavailable, "is a node of a Redis Cluster; give one server or one managed endpoint");
+}
+
+/// Whether a server says in its answer to HELLO that it holds some of the keys of several: an array of names and
+/// values.
+bool SaysCluster(const RedisReply& hello) {
+  for (size_t i = 0; i + 1 < hello.items.size(); i += 2) {
+    if (hello.items[i].text == "mode") return hello.items[i + 1].text == "cluster";
+  }
+  return false;
+}
+
+}  // namespace
+
 Error ErrorOf(const RedisReply& reply) {
   const bool is_full = reply.text.starts_with("OOM") || reply.text.starts_with("MISCONF");
   return Error(is_full ? Code::kExhausted : Code::kUnavailable, "Redis answered: " + Printable(reply.text));
@@ -298,6 +315,7 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
         continue;
       }
       if (reply->Is(RedisReply::Kind::kError)) co_return ErrorOf(*reply);
+      if (SaysCluster(*reply)) co_return NodeOfACluster();
       --answers;
     }
     co_return Status();
@@ -319,6 +337,9 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
 
   Status Answer(RedisReply reply) {
     if (sent_.empty()) return Error(Code::kCorrupt, "an answer that nobody asked for");
+    // What stands before a cluster may not say so when it is greeted.
+    const bool is_redirected = reply.text.starts_with("MOVED ") || reply.text.starts_with("ASK ");
+    if (reply.Is(RedisReply::Kind::kError) && is_redirected) return NodeOfACluster();
     const RedisCallRef call = sent_.front();
     // Nobody keeps what nobody reads; the last is what `late` is given.
     if (call->is_abandoned) call->replies.clear();

@@ -53,7 +53,7 @@ std::string CommandOf(const std::string& head, const std::string& name, const Wo
 
 struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
   State(boost::asio::io_context& io, RedisIndexOptions given, RedisClientOptions of_client)
-      : options(std::move(given)), name(of_client.url.ToText()), client(io, std::move(of_client)) {}
+      : options(std::move(given)), client(io, std::move(of_client)) {}
 
   std::string Key(std::string_view kind, std::string_view rest) const {
     return fmt::format("{}{}:{}", options.prefix, kind, rest);
@@ -238,7 +238,6 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
   }
 
   const RedisIndexOptions options;
-  const std::string name;
   RedisClient client;
 };
 
@@ -259,8 +258,6 @@ Result<std::unique_ptr<RedisIndex>> RedisIndex::Open(boost::asio::io_context& io
   auto state = std::make_shared<State>(io, std::move(options), std::move(client));
   return std::unique_ptr<RedisIndex>(new RedisIndex(std::move(state)));
 }
-
-const std::string& RedisIndex::name() const { return state_->name; }
 
 Task<std::vector<Record>> RedisIndex::Get(std::vector<RecordKey> keys, Until until) {
   const auto state = state_;

@@ -29,9 +29,9 @@ struct RedisIndexOptions {
 ///
 /// Redis may forget (eviction, restart, time to live): a record forgotten is a miss, a lease forgotten may be taken by
 /// another with a larger fence. Versions and fences grow with the server's clock, and beyond it where that stands
-/// still, so that they grow also when Redis has forgotten the last one. A server that is away makes all calls
-/// kUnavailable; several share the keys by cache/index/sharded_index.h. A write that ended in kTimeout, kCancelled or
-/// kUnavailable may have been done, or be done later.
+/// still, so that they grow also when Redis has forgotten the last one. A server that is away, or a node of a Redis
+/// Cluster, makes all calls kUnavailable. A write that ended in kTimeout, kCancelled or kUnavailable may have been
+/// done, or be done later.
 class RedisIndex final : public Index {
  public:
   /// kInvalid: a URL that cannot be read or names a user without a password, a time to live below zero. Does not
@@ -53,9 +53,6 @@ class RedisIndex final : public Index {
   Task<void> Release(Digest key, uint64_t fence, Until until) override;
   Task<Lease> Watch(Digest key, uint64_t fence, std::string progress, Until until) override;
   std::string Describe() const override;
-
-  /// The URL without user: the name by which keys are dealt out among several.
-  const std::string& name() const;
 
  private:
   struct State;

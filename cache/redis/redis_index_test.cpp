@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cache/index/indexed_blobs.h"
-#include "cache/index/sharded_index.h"
 #include "tests/support/cache/index_contract.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/run_task.h"
@@ -20,23 +19,16 @@ namespace {
 using ingot::support::IoThread;
 using ingot::support::RedisServer;
 
-/// Clients with threads and connections of their own, at one or more servers.
+/// Clients with threads and connections of their own.
 class RedisWorld final : public IndexWorld {
  public:
-  explicit RedisWorld(size_t shards) {
-    for (size_t i = 0; i < shards; ++i) servers_.push_back(std::make_unique<RedisServer>());
+  RedisWorld() {
     for (Client& client : clients_) {
-      std::vector<IndexShard> all;
-      for (const auto& server : servers_) {
-        RedisIndexOptions options;
-        options.url = server->url();
-        auto index = RedisIndex::Open(client.thread.io(), options);
-        if (!index) ADD_FAILURE() << index.error().ToText();
-        const std::string name = (*index)->name();
-        all.push_back({name, std::move(index).value()});
-      }
-      client.index = all.front().port;
-      if (shards > 1) client.index = std::make_shared<ShardedIndex>(std::move(all), SystemClock(), PatientShards());
+      RedisIndexOptions options;
+      options.url = server_.url();
+      auto index = RedisIndex::Open(client.thread.io(), options);
+      if (!index) ADD_FAILURE() << index.error().ToText();
+      client.index = std::move(index).value();
     }
   }
   Index& client(size_t which) override { return *clients_[which % 3].index; }
@@ -46,17 +38,13 @@ class RedisWorld final : public IndexWorld {
     IoThread thread;
     std::shared_ptr<Index> index;
   };
-  std::vector<std::unique_ptr<RedisServer>> servers_;
+  RedisServer server_;
   Client clients_[3];
 };
 
-IndexKind Servers(const char* name, size_t count) {
-  return {name, [count] { return std::make_unique<RedisWorld>(count); }};
-}
-
 std::vector<IndexKind> Kinds() {
   if (!RedisServer::IsInstalled()) return {};
-  return {Servers("redis", 1), Servers("redis_in_shards", 3)};
+  return {{"redis", [] { return std::make_unique<RedisWorld>(); }}};
 }
 
 // A store of this machine refuses bytes of another name; Redis takes what it is given.

@@ -16,7 +16,7 @@ namespace ingot::cache {
 namespace {
 
 constexpr size_t kPartsMax = 10'000;
-/// So many digests of one shard (1/256 of all) are worth a listing.
+/// So many digests of one folder (1/256 of all) are worth a listing.
 constexpr size_t kListedMin = 16;
 
 }  // namespace
@@ -239,14 +239,15 @@ Task<bool> S3Blobs::HasOne(Digest digest, Until until) {
   co_return !damaged || *damaged != response.head.Get("etag");
 }
 
-Task<bool> S3Blobs::ListShard(std::vector<std::pair<Digest, size_t>> wanted, std::vector<uint8_t>* found, Until until) {
+Task<bool> S3Blobs::ListFolder(std::vector<std::pair<Digest, size_t>> wanted, std::vector<uint8_t>* found,
+                               Until until) {
   std::ranges::sort(wanted, [](const auto& a, const auto& b) { return a.first.ToHex() < b.first.ToHex(); });
-  const std::string shard = KeyOf(wanted.front().first).substr(0, KeyOf(wanted.front().first).size() - 32);
+  const std::string folder = KeyOf(wanted.front().first).substr(0, KeyOf(wanted.front().first).size() - 32);
   std::string after;
   size_t next = 0;
   // Each page replaces the questions that it answers: no more pages than questions.
   for (size_t page = 0; page * 2 < wanted.size(); ++page) {
-    CO_TRY_ASSIGN(const S3Listing listing, co_await client_->List(shard, after, kS3NamesOnAPage, until));
+    CO_TRY_ASSIGN(const S3Listing listing, co_await client_->List(folder, after, kS3NamesOnAPage, until));
     for (const S3Listing::Row& row : listing.rows) {
       after = row.key;
       while (next < wanted.size() && KeyOf(wanted[next].first) < row.key) ++next;
@@ -261,10 +262,10 @@ Task<std::vector<bool>> S3Blobs::Has(std::vector<Digest> digests, Until until) {
   CO_TRY(until.Check());
   const auto found = std::make_shared<std::vector<uint8_t>>(digests.size(), 0);
   const auto alone = std::make_shared<std::vector<std::pair<Digest, size_t>>>();
-  std::map<uint8_t, std::vector<std::pair<Digest, size_t>>> by_shard;
-  for (size_t i = 0; i < digests.size(); ++i) by_shard[digests[i].high >> 56].emplace_back(digests[i], i);
+  std::map<uint8_t, std::vector<std::pair<Digest, size_t>>> by_folder;
+  for (size_t i = 0; i < digests.size(); ++i) by_folder[digests[i].high >> 56].emplace_back(digests[i], i);
   const auto listed = std::make_shared<std::vector<std::vector<std::pair<Digest, size_t>>>>();
-  for (auto& [shard, wanted] : by_shard) {
+  for (auto& [folder, wanted] : by_folder) {
     if (wanted.size() >= kListedMin) {
       listed->push_back(std::move(wanted));
     } else {
@@ -274,7 +275,7 @@ Task<std::vector<bool>> S3Blobs::Has(std::vector<Digest> digests, Until until) {
   const auto mutex = std::make_shared<Mutex>();
   std::function<Task<void>(size_t, Until)> list = [this, found, listed, alone, mutex](size_t i,
                                                                                       Until until_i) -> Task<void> {
-    CO_TRY_ASSIGN(const bool is_done, co_await ListShard((*listed)[i], found.get(), until_i));
+    CO_TRY_ASSIGN(const bool is_done, co_await ListFolder((*listed)[i], found.get(), until_i));
     MutexLock lock(*mutex);
     for (const auto& wanted : (*listed)[i]) {
       const bool is_here = (*found)[wanted.second] != 0;

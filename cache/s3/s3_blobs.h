@@ -85,8 +85,8 @@ class S3Blobs final : public BlobStore {
   Task<bool> PutParts(Digest digest, std::shared_ptr<const Packed> packed, Until until);
 
   Task<bool> HasOne(Digest digest, Until until);
-  /// Which digests of one shard there are, by listing; false in `is_done` where asking for each is cheaper.
-  Task<bool> ListShard(std::vector<std::pair<Digest, size_t>> wanted, std::vector<uint8_t>* found, Until until);
+  /// Which digests of one folder there are, by listing; false in `is_done` where asking for each is cheaper.
+  Task<bool> ListFolder(std::vector<std::pair<Digest, size_t>> wanted, std::vector<uint8_t>* found, Until until);
 
   const std::unique_ptr<S3Client> client_;
   const S3Options& options_;

@@ -133,15 +133,15 @@ TEST_F(S3Test, ConnectionsAreKeptAndBounded) {
   options.http.connections_max = 3;
   const auto narrow = S3Blobs::Open(options, FakeEnvironment()).value();
   std::vector<Digest> many(200, digest);
-  for (size_t i = 0; i < many.size(); ++i) many[i].high = i << 56;  // Each in a shard of its own.
+  for (size_t i = 0; i < many.size(); ++i) many[i].high = i << 56;  // Each in a folder of its own.
   ASSERT_TRUE(Await(narrow->Has(many, Soon())));
   EXPECT_LE(server_.open_connections_max(), 2 + 3);
 }
 
-TEST_F(S3Test, ListsWhereManyOfOneShardAreAsked) {
+TEST_F(S3Test, ListsWhereManyOfOneFolderAreAsked) {
   std::vector<Digest> asked;
   for (uint64_t i = 0; i < 2500; ++i) {
-    Digest digest{i, i << 40};  // Names that no bytes have; all in shard 00.
+    Digest digest{i, i << 40};  // Names that no bytes have; all in folder 00.
     server_.SetObject(KeyOf(digest), {"x", {}, {}});
     if (i % 10 == 0) asked.push_back(digest);
   }

@@ -170,14 +170,10 @@ Json CheckTiers(const Config& config, uint64_t timeout_s) {
   }
   if (!tiers) return std::move(checks).Finish();
   boost::asio::thread_pool pool(2);
-  // One by one: of several only one may be away.
-  for (const std::string& place : places.index) {
-    CheckIndex(config, place, identity, pool, Until::In(timeout), checks);
-  }
-  for (const std::string& place : places.blobs) {
-    CheckBlobs(config, place, identity, pool, Until::In(timeout), checks);
-  }
-  if (places.blobs.empty()) {
+  CheckIndex(config, places.index, identity, pool, Until::In(timeout), checks);
+  if (!places.blobs.empty()) {
+    CheckBlobs(config, places.blobs, identity, pool, Until::In(timeout), checks);
+  } else {
     checks.Add("cluster blobs", true,
                fmt::format("none (cluster_blobs_endpoint): artifacts of up to {} KiB are shared through the index",
                            config.cluster_index_blob_bytes_max >> 10));

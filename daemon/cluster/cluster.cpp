@@ -64,14 +64,15 @@ bool AddsNothing(Bytes variant, const std::vector<std::unique_ptr<proto::SignedV
   return !MergeVariant(said, one, config);
 }
 
-}  // namespace
-
+/// When something that does not answer is left alone, and for how long.
 cache::BreakerLimits BreakerLimitsOf(const Config& config) {
   cache::BreakerLimits limits;
   limits.pause_ms_max = static_cast<int64_t>(config.cluster_pause_ms_max);
   limits.pause_ms_min = std::min(limits.pause_ms_min, limits.pause_ms_max);
   return limits;
 }
+
+}  // namespace
 
 Cluster::Cluster(const Config& config, const Clock& clock, Artifacts& artifacts, Entries& entries, NewestSeen& newest,
                  ClusterParts parts)
@@ -81,8 +82,8 @@ Cluster::Cluster(const Config& config, const Clock& clock, Artifacts& artifacts,
       entries_(entries),
       newest_(newest),
       parts_(std::move(parts)),
-      index_{parts_.index != nullptr && parts_.index->breaker(), {BreakerLimitsOf(config), clock}},
-      blobs_{parts_.blobs != nullptr && parts_.blobs->breaker(), {BreakerLimitsOf(config), clock}},
+      index_(BreakerLimitsOf(config), clock),
+      blobs_(BreakerLimitsOf(config), clock),
       missed_(config.cluster_misses_max, config.cluster_misses_max) {}
 
 bool Cluster::Shares(const std::string& tenant) const {
@@ -97,24 +98,21 @@ Until Cluster::BlobCall(const Until& until, double cost_s) const {
   return until.AtMost(std::clamp(cost, std::min(least, most), most));
 }
 
-/// A call of a tier: refused at once while its breaker is open. Where it has breakers of its own, one server that is
-/// away stops no call of the others.
+/// A call of a tier: refused at once while its breaker is open.
 template <typename T>
-Task<T> Cluster::By(Tier& tier, Task<T> call) {
-  if (!tier.has_breakers && !tier.breaker.Allow()) {
+Task<T> Cluster::By(cache::CircuitBreaker& tier, Task<T> call) {
+  if (!tier.Allow()) {
     GlobalMetrics().Add(Counter::cluster_refused);
-    co_return Error(Code::kUnavailable,
-                    "the tier failed of late and is left alone for a while: " + tier.breaker.facts().why);
+    co_return Error(Code::kUnavailable, "the tier failed of late and is left alone for a while: " + tier.facts().why);
   }
   Result<T> result = co_await std::move(call);
   const bool is_trouble = !result && IsTrouble(result.error());
   if (is_trouble) GlobalMetrics().Add(Counter::cluster_errors);
-  if (tier.has_breakers) co_return result;
   const bool gave_up = !result && result.error().code() == Code::kCancelled;
   if (is_trouble) {
-    tier.breaker.Failed(result.error().ToText());
+    tier.Failed(result.error().ToText());
   } else {
-    gave_up ? tier.breaker.GaveUp() : tier.breaker.Succeeded();
+    gave_up ? tier.GaveUp() : tier.Succeeded();
   }
   co_return result;
 }
@@ -483,8 +481,8 @@ Cluster::Facts Cluster::facts() const {
   facts.host = parts_.host;
   facts.index = parts_.index->Describe();
   facts.blobs = parts_.blobs == nullptr ? "none" : parts_.blobs->Describe();
-  facts.index_breaker = parts_.index->breaker().value_or(index_.breaker.facts());
-  facts.blobs_breaker = BlobsBreaker();
+  facts.index_breaker = index_.facts();
+  facts.blobs_breaker = blobs_.facts();
   if (const Status refreshed = parts_.trust->Refresh(); !refreshed) facts.trust_trouble = refreshed.error().ToText();
   facts.can_write = parts_.key != nullptr;
   return facts;

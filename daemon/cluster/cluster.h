@@ -39,9 +39,6 @@ struct ClusterParts {
   std::string host;  ///< What this machine calls itself.
 };
 
-/// When something that does not answer is left alone, and for how long.
-cache::BreakerLimits BreakerLimitsOf(const Config& config);
-
 /// The tier behind this machine's store: an index and blobs that other machines write too.
 ///
 /// What comes from there is data until its signature and its digests hold (cache/trust/trust.h), and only then is put
@@ -58,7 +55,7 @@ class Cluster {
   bool can_write() const { return is_shared() && parts_.key != nullptr; }
   /// Whether bytes come from there, as far as is known.
   bool has_blobs() const {
-    return parts_.blobs != nullptr && BlobsBreaker().state == cache::CircuitBreaker::State::kClosed;
+    return parts_.blobs != nullptr && blobs_.facts().state == cache::CircuitBreaker::State::kClosed;
   }
 
   /// Takes what others know of an entry into the local store. True when something came; false is the normal miss,
@@ -124,16 +121,8 @@ class Cluster {
   }
   /// The same for bytes. Reading never takes longer than making them again, which costs `cost_s`.
   Until BlobCall(const Until& until, double cost_s) const;
-  struct Tier {
-    const bool has_breakers;  ///< Of its own, one for each server; the one here is not used.
-    cache::CircuitBreaker breaker;
-  };
   template <typename T>
-  Task<T> By(Tier& tier, Task<T> call);
-  cache::CircuitBreaker::Facts BlobsBreaker() const {
-    const auto own = parts_.blobs == nullptr ? std::nullopt : parts_.blobs->breaker();
-    return own ? *own : blobs_.breaker.facts();
-  }
+  Task<T> By(cache::CircuitBreaker& tier, Task<T> call);
   /// By which what comes from there is let in.
   VariantDoor DoorHere() const;
   /// The blob, from here or from there.
@@ -155,8 +144,8 @@ class Cluster {
   Entries& entries_;
   NewestSeen& newest_;
   const ClusterParts parts_;
-  Tier index_;
-  Tier blobs_;
+  cache::CircuitBreaker index_;
+  cache::CircuitBreaker blobs_;
   Mutex mutex_;
   /// Entries that nobody had, with the steady time until which nobody is asked again.
   Lru<int64_t> missed_ GUARDED_BY(mutex_);

@@ -5,9 +5,7 @@
 
 #include "base/fake_clock.h"
 #include "cache/async/circuit_breaker.h"
-#include "cache/index/rendezvous.h"
-#include "cache/index/sharded_blobs.h"
-#include "cache/index/sharded_index.h"
+#include "daemon/cluster/tiers.h"
 #include "daemon/state/convert.h"
 #include "tests/support/daemon/test_machines.h"
 #include "tests/support/eventually.h"
@@ -172,82 +170,6 @@ TEST_F(ClusterTest, AnEntryThatIsNotTakenKeepsNothingElseBackAndIsGivenUp) {
   EXPECT_EQ(Count(Counter::cluster_unsent), 1u);
 }
 
-TEST_F(ClusterTest, AServerThatIsSilentStopsNoCallOfTheOthers) {
-  cache::MemoryStore other_store;
-  cache::LocalIndex other_index{other_store};
-  const auto first = std::make_shared<ShakyIndex>(index_);
-  const auto second = std::make_shared<ShakyIndex>(other_index);
-  cache::ShardLimits options;
-  options.answer_max = std::chrono::milliseconds(300);
-  const std::vector<std::string> names = {"first", "second"};
-  cache::ShardedIndex both({{names[0], first}, {names[1], second}}, SystemClock(), options);
-  place_ = &both;
-  const auto a = Start("a");
-  Cluster& cluster = a->core().cluster;
-  // A key of each.
-  Digest of_first, of_second;
-  for (int i = 0; of_first.IsZero() || of_second.IsZero(); ++i) {
-    const Digest key = DigestOf(std::to_string(i));
-    (cache::RendezvousOrder(names, key, 1).front() == 0 ? of_first : of_second) = key;
-  }
-  const auto lease = RunTask(cluster.Acquire(of_first, Until::Done()));
-  ASSERT_TRUE(lease && lease->is_ours);
-  first->silent = true;
-  // What only that server can answer: as many failures as would open a breaker of all.
-  for (int i = 0; i < 5; ++i) EXPECT_FALSE(RunTask(cluster.Renew(of_first, lease->fence, "on", Until::Done())));
-  EXPECT_GT(Count(Counter::cluster_errors), 0u);
-  const uint64_t refused = Count(Counter::cluster_refused);
-  EXPECT_GT(refused, 0u) << "the server that is silent is left alone";
-  const auto other = RunTask(cluster.Acquire(of_second, Until::Done()));
-  ASSERT_TRUE(other) << other.error().ToText();
-  EXPECT_TRUE(other->is_ours);
-  EXPECT_EQ(Count(Counter::cluster_refused), refused);
-  EXPECT_EQ(cluster.facts().index_breaker.state, cache::CircuitBreaker::State::kClosed);
-  EXPECT_EQ(cluster.facts().index_breaker.opened, 1u) << "that of one server";
-}
-
-/// A store of blobs that is gone.
-class GoneBlobs final : public cache::BlobStore {
- public:
-  Task<cache::SealedRef> Get(Digest, Until) override { co_return Gone(); }
-  Task<bool> Put(Digest, cache::SealedRef, double, Until) override { co_return Gone(); }
-  Task<std::vector<bool>> Has(std::vector<Digest>, Until) override { co_return Gone(); }
-  Task<bool> Delete(Digest, Until) override { co_return Gone(); }
-  std::string Describe() const override { return "gone"; }
-
- private:
-  static Error Gone() { return Error(Code::kUnavailable, "the store is gone"); }
-};
-
-TEST_F(ClusterTest, StoresThatAreGoneStopNoReadOfTheOthers) {
-  const std::vector<std::string> names = {"s0", "s1", "s2", "s3"};
-  std::vector<cache::BlobShard> shards;
-  for (size_t i = 0; i < 3; ++i) shards.push_back({names[i], std::make_shared<GoneBlobs>()});
-  shards.push_back({names[3], std::shared_ptr<cache::BlobStore>(&blobs_, [](cache::BlobStore*) {})});
-  cache::ShardedBlobs all(std::move(shards), SystemClock());
-  tier_ = &all;
-  const auto a = Start("a");
-  Cluster& cluster = a->core().cluster;
-  // One that all places are gone of, and one that the last store has.
-  std::string lost, kept;
-  for (int i = 0; lost.empty() || kept.empty(); ++i) {
-    const std::string text = "text " + std::to_string(i);
-    const bool is_lost = cache::RendezvousOrder(names, DigestOf(text), 4).back() == 3;
-    (is_lost ? lost : kept) = text;
-  }
-  ASSERT_TRUE(RunTask(blobs_.Put(DigestOf(kept), *cache::SealedFile::Copy(AsBytes(kept)), 1, Until::Done())));
-  for (int i = 0; i < 5; ++i) {
-    EXPECT_FALSE(RunTask(cluster.TextOf(DigestOf(lost), 1, Until::Done())));
-    // As far apart as failures are that a breaker counts.
-    const auto apart = std::chrono::milliseconds(cache::BreakerLimits().apart_ms_min + 5);
-    std::this_thread::sleep_for(apart);  // On purpose: time is what makes them count.
-  }
-  EXPECT_TRUE(cluster.has_blobs());
-  const auto found = RunTask(cluster.TextOf(DigestOf(kept), 1, Until::Done()));
-  ASSERT_TRUE(found) << found.error().ToText();
-  EXPECT_EQ(*found, kept);
-}
-
 TEST_F(ClusterTest, TheFirstLookUpOfAJobBringsTheOthers) {
   const std::vector<std::string> functions = {"f0", "f1", "f2", "f3", "f4"};
   const auto a = Start("a");
@@ -301,6 +223,22 @@ TEST_F(ClusterTest, AJobThatGoesOnIsNotedOnceItUsesNothingNew) {
     ASSERT_TRUE(a->client().Compile(MakeCompile(function, "graph " + function + " 4")));
   }
   EXPECT_TRUE(Eventually([&] { return Count(Counter::cluster_manifests) == 1; }));
+}
+
+TEST(TiersTest, RefuseAnAddressOfSeveralServers) {
+  for (const char* field : {"cluster_index", "cluster_blobs_endpoint"}) {
+    Config config;
+    const std::string two = "redis://127.0.0.1:6379 redis://127.0.0.1:6380";
+    ASSERT_TRUE(SetField(config, field, two, "test"));
+    const auto opened = Tiers::Open(config);
+    ASSERT_FALSE(opened) << field;
+    EXPECT_EQ(opened.error().code(), Code::kInvalid);
+    const std::string why = opened.error().message();
+    for (const std::string& part :
+         {std::string(field), two, std::string("one server"), std::string("managed endpoint")}) {
+      EXPECT_THAT(why, testing::HasSubstr(part));
+    }
+  }
 }
 
 TEST(CircuitBreakerTest, TakesWhatFailsTogetherForOneFailure) {

@@ -7,14 +7,11 @@
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
-#include <functional>
 #include <sstream>
 #include <thread>
 
 #include "base/log.h"
 #include "cache/index/indexed_blobs.h"
-#include "cache/index/sharded_blobs.h"
-#include "cache/index/sharded_index.h"
 #include "cache/peer/remote_blobs.h"
 #include "cache/peer/remote_index.h"
 #include "cache/peer/remote_tokens.h"
@@ -26,13 +23,6 @@
 
 namespace ingot::daemon {
 
-std::vector<std::string> WordsOf(const std::string& text) {
-  std::vector<std::string> words;
-  std::istringstream in(text);
-  for (std::string word; in >> word;) words.push_back(word);
-  return words;
-}
-
 cache::S3Options S3OptionsOf(const Config& config, const std::string& endpoint) {
   cache::S3Options options;
   options.endpoint = endpoint;
@@ -42,10 +32,10 @@ cache::S3Options S3OptionsOf(const Config& config, const std::string& endpoint) 
 }
 
 TierPlaces PlacesOf(const Config& config) {
-  TierPlaces places{WordsOf(config.cluster_index), WordsOf(config.cluster_blobs_endpoint)};
+  TierPlaces places{config.cluster_index, config.cluster_blobs_endpoint};
   if (places.index.empty()) {
     places.index = places.blobs;
-  } else if (places.blobs.empty() && std::ranges::all_of(places.index, cache::RemoteUrl::Is)) {
+  } else if (places.blobs.empty() && cache::RemoteUrl::Is(places.index)) {
     places.blobs = places.index;
   }
   return places;
@@ -55,23 +45,36 @@ namespace {
 
 bool IsStore(const std::string& place) { return place.starts_with("http://") || place.starts_with("https://"); }
 
-/// What opens the places of one tier.
+/// A tier is one server: the keys of one are in no other.
+Status CheckPlace(const char* field, const std::string& place) {
+  std::istringstream in(place);
+  size_t words = 0;
+  for (std::string word; in >> word;) ++words;
+  if (words <= 1) return {};
+  return Error(Code::kInvalid,
+               fmt::format("{} takes the address of one server, and found {}: '{}'. Name one of them, or one managed "
+                           "endpoint. Where one server is too small, take a larger one, or one for each group of "
+                           "machines",
+                           field, words, place));
+}
+
+/// What opens the places of the tiers.
 class Opener {
  public:
   Opener(boost::asio::io_context& io, const Config& config, const Digest& identity)
       : io_(io), config_(config), identity_(identity) {}
 
-  Result<cache::IndexShard> Index(const std::string& place) {
+  Result<std::shared_ptr<cache::Index>> Index(const std::string& place) {
     if (cache::RemoteUrl::Is(place)) {
       TRY_ASSIGN(const cache::RemoteUrl url, cache::RemoteUrl::Parse(place));
       TRY_ASSIGN(auto client, ClientOf(url, 1));
-      return cache::IndexShard{url.ToText(), std::make_shared<cache::RemoteIndex>(std::move(client))};
+      return std::shared_ptr<cache::Index>(std::make_shared<cache::RemoteIndex>(std::move(client)));
     }
     if (IsStore(place)) {
       cache::S3IndexOptions options;
       options.store = S3OptionsOf(config_, place);
       TRY_ASSIGN(std::shared_ptr<cache::S3Index> store, cache::S3Index::Open(std::move(options), leases_));
-      return cache::IndexShard{StoreName(place), std::move(store)};
+      return std::shared_ptr<cache::Index>(std::move(store));
     }
     cache::RedisIndexOptions options;
     options.url = place;
@@ -83,29 +86,22 @@ class Opener {
     options.client.connect_max = OfConnection(options.client.connect_max);
     options.client.silence_max = OfConnection(options.client.silence_max);
     TRY_ASSIGN(std::shared_ptr<cache::RedisIndex> server, cache::RedisIndex::Open(io_, std::move(options)));
-    std::string name = server->name();
-    return cache::IndexShard{std::move(name), std::move(server)};
+    return std::shared_ptr<cache::Index>(std::move(server));
   }
 
-  Result<cache::BlobShard> Blobs(const std::string& place) {
+  Result<std::shared_ptr<cache::BlobStore>> Blobs(const std::string& place) {
     if (cache::RemoteUrl::Is(place)) {
       TRY_ASSIGN(const cache::RemoteUrl url, cache::RemoteUrl::Parse(place));
       // Of their own, so that no look-up waits behind a blob.
       TRY_ASSIGN(auto client, ClientOf(url, kBlobConnections));
-      return cache::BlobShard{url.ToText(), std::make_shared<cache::RemoteBlobs>(std::move(client))};
+      return std::shared_ptr<cache::BlobStore>(std::make_shared<cache::RemoteBlobs>(std::move(client)));
     }
     TRY_ASSIGN(std::shared_ptr<cache::S3Blobs> store, cache::S3Blobs::Open(S3OptionsOf(config_, place)));
-    return cache::BlobShard{StoreName(place), std::move(store)};
+    return std::shared_ptr<cache::BlobStore>(std::move(store));
   }
 
  private:
   static constexpr size_t kBlobConnections = 4;
-
-  /// By which keys are dealt out: the same for all who share.
-  std::string StoreName(std::string endpoint) const {
-    while (endpoint.ends_with('/')) endpoint.pop_back();
-    return endpoint + "/" + config_.cluster_blobs_bucket;
-  }
 
   /// Where calls may take long, their connection is not given up before they are.
   std::chrono::milliseconds OfConnection(std::chrono::milliseconds usual) const {
@@ -144,22 +140,6 @@ class Opener {
   const std::shared_ptr<cache::LeaseTable> leases_ = std::make_shared<cache::LeaseTable>();
 };
 
-/// One place as it is, several as one that shares the keys among them.
-template <typename Sharded, typename Shard, typename Port>
-Result<std::shared_ptr<Port>> JoinShards(const std::vector<std::string>& places, const cache::ShardLimits& limits,
-                                         const std::function<Result<Shard>(const std::string&)>& make) {
-  std::vector<Shard> shards;
-  for (const std::string& place : places) {
-    TRY_ASSIGN(Shard shard, make(place));
-    for (const Shard& other : shards) {
-      if (other.name == shard.name) return Error(Code::kInvalid, fmt::format("{} is named twice", shard.name));
-    }
-    shards.push_back(std::move(shard));
-  }
-  if (shards.size() == 1) return std::move(shards.front().port);
-  return std::shared_ptr<Port>(std::make_shared<Sharded>(std::move(shards), SystemClock(), limits));
-}
-
 }  // namespace
 
 struct Tiers::Thread {
@@ -181,24 +161,19 @@ Result<std::unique_ptr<Tiers>> Tiers::Open(const Config& config, const Digest& i
   std::unique_ptr<Tiers> tiers(new Tiers());
   const TierPlaces places = PlacesOf(config);
   if (places.index.empty()) return tiers;
+  TRY(CheckPlace("cluster_index", config.cluster_index));
+  TRY(CheckPlace("cluster_blobs_endpoint", config.cluster_blobs_endpoint));
   ClusterParts& parts = tiers->parts_;
   tiers->thread_ = std::make_unique<Thread>();
   Opener opener(tiers->thread_->io, config, identity);
-  cache::ShardLimits index_limits;
-  // Two that are silent fit into one call, and leave time for the third.
-  index_limits.answer_max = std::chrono::milliseconds(config.cluster_index_ms_max) * 2 / 5;
-  cache::ShardLimits blob_limits = cache::ShardedBlobs::LimitsOf();
-  index_limits.breaker = blob_limits.breaker = BreakerLimitsOf(config);
-  auto index = JoinShards<cache::ShardedIndex, cache::IndexShard, cache::Index>(
-      places.index, index_limits, [&](const std::string& place) { return opener.Index(place); });
+  auto index = opener.Index(places.index);
   const char* const field = config.cluster_index.empty() ? "cluster_blobs_endpoint" : "cluster_index";
   if (!index) return std::move(index).error().Wrap(field);
   parts.index = *std::move(index);
   if (places.blobs.empty()) {
     parts.blobs = std::make_shared<cache::IndexedBlobs>(parts.index, config.cluster_index_blob_bytes_max);
   } else {
-    auto blobs = JoinShards<cache::ShardedBlobs, cache::BlobShard, cache::BlobStore>(
-        places.blobs, blob_limits, [&](const std::string& place) { return opener.Blobs(place); });
+    auto blobs = opener.Blobs(places.blobs);
     if (!blobs) return std::move(blobs).error().Wrap("cluster_blobs_endpoint");
     parts.blobs = *std::move(blobs);
   }

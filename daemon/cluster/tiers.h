@@ -3,22 +3,19 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "cache/s3/s3_client.h"
 #include "daemon/cluster/cluster.h"
 
 namespace ingot::daemon {
 
-/// The words of a field that names several: addresses, with spaces between.
-std::vector<std::string> WordsOf(const std::string& text);
 /// How the configuration reaches one S3-compatible store.
 cache::S3Options S3OptionsOf(const Config& config, const std::string& endpoint);
 /// Where the index and the blobs are. Without cluster_index the store of blobs holds the records as well; without
-/// cluster_blobs_endpoint serving daemons hold both. Both empty: nothing is shared.
+/// cluster_blobs_endpoint a serving daemon holds both. Both empty: nothing is shared.
 struct TierPlaces {
-  std::vector<std::string> index;
-  std::vector<std::string> blobs;  ///< Empty: small ones stand in the index.
+  std::string index;
+  std::string blobs;  ///< Empty: small ones stand in the index.
 };
 TierPlaces PlacesOf(const Config& config);
 

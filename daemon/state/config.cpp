@@ -112,17 +112,18 @@ constexpr ConfigField kFields[] = {
     {"why_candidates_max", "stored entries compared to explain a miss", &Config::why_candidates_max},
     {"negative_retry_s", "seconds after which a crash or a timeout is tried again", &Config::negative_retry_s},
     {"cluster_index",
-     "URLs of the Redis servers, or of the serving daemons (ingots://HOST:PORT), that hold the shared "
-     "index, with spaces between: several share the keys; empty = the store of cluster_blobs_endpoint, or none",
+     "URL of the Redis server, or of the serving daemon (ingots://HOST:PORT), that holds the shared index; empty = the "
+     "store of cluster_blobs_endpoint, or none",
      &Config::cluster_index},
     {"cluster_index_password_file",
-     "file with the password of the Redis servers' user, mode 0600; empty = nobody logs in",
+     "file with the password of the Redis server's user, mode 0600; empty = nobody logs in",
      &Config::cluster_index_password_file},
     {"cluster_blobs_endpoint",
-     "URLs of the S3-compatible stores, or of the serving daemons, that hold shared "
-     "artifacts, with spaces between; empty = serving daemons of cluster_index, or none",
+     "URL of the S3-compatible store, or of the serving daemon, that holds shared artifacts; empty = the serving "
+     "daemon "
+     "of cluster_index, or none",
      &Config::cluster_blobs_endpoint},
-    {"cluster_blobs_bucket", "the bucket, of the same name in each of them", &Config::cluster_blobs_bucket},
+    {"cluster_blobs_bucket", "its bucket", &Config::cluster_blobs_bucket},
     {"cluster_blobs_region", "its region; empty: AWS_REGION or ~/.aws", &Config::cluster_blobs_region},
     {"cluster_trust", "file that says whose artifacts are taken; empty: trust.toml beside `ingot trust`'s keys",
      &Config::cluster_trust},

@@ -104,7 +104,7 @@ struct Config {
   uint64_t gc_grace_s = 600;
   uint64_t tombstones_max = 1024;
 
-  std::string cluster_index;   // Redis URLs, or those of serving daemons; empty: cluster_blobs_endpoint holds it.
+  std::string cluster_index;   // A Redis URL, or that of a serving daemon; empty: cluster_blobs_endpoint holds it.
   std::string cluster_index_password_file;
   std::string cluster_blobs_endpoint;
   std::string cluster_blobs_bucket;

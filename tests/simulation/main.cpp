@@ -26,23 +26,14 @@ Json CurveOf(const std::vector<float>& ordered) {
   return out;
 }
 
-/// Calls a second in each ten seconds: of the shard that has most of them, and of all together.
+/// Calls a second in each ten seconds.
 Json LoadOf(const Report& report) {
-  std::vector<double> most, all;
-  for (const auto& calls : report.index_calls_by_s) {
-    std::vector<double> mine;
-    for (size_t second = 0; second < calls.size(); ++second) {
-      mine.resize(std::max(mine.size(), second / kSecondsABin + 1));
-      mine[second / kSecondsABin] += static_cast<double>(calls[second]) / kSecondsABin;
-    }
-    most.resize(std::max(most.size(), mine.size()));
-    all.resize(most.size());
-    for (size_t bin = 0; bin < mine.size(); ++bin) {
-      most[bin] = std::max(most[bin], mine[bin]);
-      all[bin] += mine[bin];
-    }
+  std::vector<double> calls;
+  for (size_t second = 0; second < report.index_calls_by_s.size(); ++second) {
+    calls.resize(second / kSecondsABin + 1);
+    calls.back() += static_cast<double>(report.index_calls_by_s[second]) / kSecondsABin;
   }
-  return {{"seconds_a_bin", kSecondsABin}, {"busiest_shard", most}, {"all_shards", all}};
+  return {{"seconds_a_bin", kSecondsABin}, {"calls", calls}};
 }
 
 Json JsonOf(const Report& report, bool with_curves) {
@@ -71,7 +62,7 @@ Json JsonOf(const Report& report, bool with_curves) {
       {"ready_p99_s", Percentile(report.ready_s, 0.99)},
       {"ready_max_s", Percentile(report.ready_s, 1)},
       {"index_calls", report.index_calls},
-      {"index_calls_a_second_max_of_a_shard", report.index_calls_by_s_max},
+      {"index_calls_a_second_max", report.index_calls_by_s_max},
       {"blob_reads", report.blob_reads},
       {"blob_writes", report.blob_writes},
       {"blob_bytes_read", report.blob_bytes_read},
@@ -96,14 +87,11 @@ int main(int count, char** values) {
   ingot::simulation::Scale scale;
   std::string name = "rolling-lost";
   bool is_json = false, has_curves = false, is_list = false;
-  double lost = -1;
   app.add_option("--nodes", scale.nodes, "machines")->capture_default_str();
   app.add_option("--keys", scale.keys, "keys, of which few are asked for often")->capture_default_str();
   app.add_option("--keys-per-node", scale.keys_per_node, "first calls of a daemon's life")->capture_default_str();
-  app.add_option("--shards", scale.shards, "servers of the index")->capture_default_str();
   app.add_option("--seed", scale.seed, "of all chance")->capture_default_str();
   app.add_option("--scenario", name, "what happens; see --list")->capture_default_str();
-  app.add_option("--shards-lost", lost, "share of the shards that are lost, instead of the scenario's");
   app.add_flag("--json", is_json, "figures as JSON");
   app.add_flag("--curves", has_curves, "with distributions and load over time; implies --json");
   app.add_flag("--list", is_list, "the scenarios");
@@ -115,16 +103,14 @@ int main(int count, char** values) {
     return 0;
   }
   const auto* const found = ingot::simulation::FindScenario(name);
-  if (found == nullptr || scale.nodes == 0 || scale.keys == 0 || scale.shards < 2) {
-    fmt::print(stderr, "simulate: no scenario '{}' (--list names them), or nodes, keys or shards are too few\n", name);
+  if (found == nullptr || scale.nodes == 0 || scale.keys == 0) {
+    fmt::print(stderr, "simulate: no scenario '{}' (--list names them), or no nodes or keys\n", name);
     return 2;
   }
-  ingot::simulation::Scenario scenario = *found;
-  if (lost >= 0) scenario.shards_lost = lost;
   // Of thousands of machines that fail on purpose.
   ingot::Ignore(ingot::StartLog({.level = ingot::LogLevel::kOff}), "it would be loud");
   const auto began = std::chrono::steady_clock::now();
-  const auto report = ingot::simulation::Simulate(scenario, scale);
+  const auto report = ingot::simulation::Simulate(*found, scale);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   if (!report) {
     fmt::print(stderr, "simulate: {}\n", report.error().ToText());

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "cache/index/sharded_index.h"
 #include "daemon/state/convert.h"
 #include "proto/message.h"
 
@@ -35,7 +34,7 @@ std::unique_ptr<proto::EntryKeyT> KeyOf(const std::string& key) {
 }  // namespace
 
 const char* NameOf(Cause cause) {
-  constexpr const char* kNames[kCauses] = {"holder_died", "shard_lost", "partition", "blobs_away",
+  constexpr const char* kNames[kCauses] = {"holder_died", "index_lost", "partition", "blobs_away",
                                            "too_large",   "slow",       "other"};
   return kNames[static_cast<size_t>(cause)];
 }
@@ -57,22 +56,21 @@ void IdleCompilers::Count(const std::string& graph) {
   Ledger::Work& work = ledger.graphs[graph];
   ++ledger.compiles;
   if (work.begun++ == 0) return;
-  const Digest key = daemon::GraphKey(DigestOf(graph), *Facts()).ToDigest();
-  const Server& home = fleet_.world.Home(key);
+  const Server& index = fleet_.world.server;
   const double now = fleet_.world.time.seconds();
   const Scenario& scenario = fleet_.world.scenario;
   Cause cause = Cause::kOther;
   if (work.holder_died && work.finished == 0)
     cause = Cause::kHolderDied;
-  else if (home.is_lost || home.was_lost)
-    cause = Cause::kShardLost;
-  else if ((home.is_cut_off || place_->is_cut) && now >= scenario.cut_s)
+  else if (index.is_lost || index.was_lost)
+    cause = Cause::kIndexLost;
+  else if (place_->is_cut && now >= scenario.cut_s)
     cause = Cause::kCut;
   else if (!scenario.has_blobs)
     cause = Cause::kTooLarge;
   else if (now >= scenario.blobs_lost_s)
     cause = Cause::kBlobsAway;
-  else if (scenario.shards_slow > 0)
+  else if (scenario.slow_factor > 1)
     cause = Cause::kSlow;
   ++ledger.again[static_cast<size_t>(cause)];
 }
@@ -134,12 +132,8 @@ Node::Node(Fleet& fleet, size_t number, bool is_cut, std::shared_ptr<cache::Memo
     options.clock = &world.clock;
     store_ = std::make_shared<cache::MemoryStore>(options);
   }
-  std::vector<cache::IndexShard> shards;
-  for (const auto& server : world.servers) {
-    shards.push_back({server->name(), std::make_shared<Link>(world, *server, place_)});
-  }
   daemon::ClusterParts parts;
-  parts.index = std::make_shared<cache::ShardedIndex>(std::move(shards), clock_);
+  parts.index = std::make_shared<Link>(world, place_);
   if (world.scenario.has_blobs)
     parts.blobs = std::make_shared<BlobLink>(world, place_);
   else

@@ -17,7 +17,7 @@
 namespace ingot::simulation {
 
 /// Why a key was compiled once more.
-enum class Cause : uint8_t { kHolderDied, kShardLost, kCut, kBlobsAway, kTooLarge, kSlow, kOther };
+enum class Cause : uint8_t { kHolderDied, kIndexLost, kCut, kBlobsAway, kTooLarge, kSlow, kOther };
 inline constexpr size_t kCauses = 7;
 const char* NameOf(Cause cause);
 

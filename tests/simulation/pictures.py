@@ -20,8 +20,8 @@ path { fill: none; } .line { stroke-width: 2.2; stroke-linejoin: round; } circle
   .c0 { stroke: #60a5fa; } .c1 { stroke: #fb923c; } .c2 { stroke: #34d399; } .c3 { stroke: #a78bfa; } .c4 { stroke: #fb7185; }
 }
 """
-CAUSES = {"holder_died": "holder died", "shard_lost": "server lost", "partition": "network parted", "blobs_away": "no blobs", "too_large": "too large to share",
-          "slow": "slow server", "other": "other"}
+CAUSES = {"holder_died": "holder died", "index_lost": "index lost", "partition": "network parted", "blobs_away": "no blobs", "too_large": "too large to share",
+          "slow": "slow index", "other": "other"}
 
 
 def label(value: float) -> str:
@@ -78,11 +78,6 @@ class Plot:
         self.parts.append(f'<path class="mark" stroke-dasharray="3 4" d="M{at:.1f} {TOP}V{HEIGHT - BOTTOM}"/>'
                           f'<text x="{at - 6:.1f}" y="{TOP + 14}" text-anchor="end">{words}</text>')
 
-    def level(self, y: float, words: str) -> None:
-        """A limit that is not to be reached."""
-        at = self.place(0, y)[1]
-        self.parts.append(f'<path class="mark" stroke-dasharray="3 4" d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}"/><text x="{LEFT + 8}" y="{at - 6:.1f}">{words}</text>')
-
     def text(self) -> str:
         key = []
         width = 52 + 7.2 * max(map(len, self.lines), default=0)
@@ -97,7 +92,7 @@ class Plot:
                 f'<rect class="page" width="{WIDTH}" height="{HEIGHT}"/>\n' + "\n".join(self.parts + key) + "\n</svg>\n")
 
 
-HEAD = """| scenario | nodes | keys | compiles a key | compiles again, because | added ms, p50, p99 | waits | takeovers | blobs moved | busiest server, calls/s |
+HEAD = """| scenario | nodes | keys | compiles a key | compiles again, because | added ms, p50, p99 | waits | takeovers | blobs moved | index, calls/s |
 |---|---|---|---|---|---|---|---|---|---|"""
 
 
@@ -106,22 +101,14 @@ def row(run: dict) -> str:
     moved = (run["blob_bytes_read"] + run["blob_bytes_written"]) / 1e9
     return (f'| {run["scenario"]} | {run["nodes"]:,} | {run["keys"]:,} | {run["compiles_a_key"]:.3f} | {again or "-"} '
             f'| {1e3 * run["added_p50_s"]:.1f}, {1e3 * run["added_p99_s"]:.1f} | {run["waits"]:,} | {run["takeovers"]:,} '
-            f'| {moved:,.0f} GB | {run["index_calls_a_second_max_of_a_shard"]:,} |')
+            f'| {moved:,.0f} GB | {run["index_calls_a_second_max"]:,} |')
 
 
 def main() -> int:
     runs = {path.stem: json.loads(path.read_text()) for path in sorted(pathlib.Path(sys.argv[1]).glob("*.json"))}
     out = pathlib.Path(sys.argv[2])
     out.mkdir(parents=True, exist_ok=True)
-    lost = sorted((100 * float(name.removeprefix("lost-")), run["compiles_a_key"]) for name, run in runs.items() if name.startswith("lost-"))
-    runs = {name: run for name, run in runs.items() if not name.startswith("lost-")}
     nodes = next(iter(runs.values()))["nodes"]
-    if lost:
-        plot = Plot(f"Compiles a key when servers of the index are lost for good, {nodes:,} nodes", "servers lost in the middle of a rolling restart, %", "compiles a key",
-                    (0, lost[-1][0]), (1, max(1.1, 1 + 1.1 * (lost[-1][1] - 1))))
-        plot.line(lost, "simulated", dots=True)
-        plot.level(1.05, "1.05")
-        (out / "cluster-compiles.svg").write_text(plot.text())
     plot = Plot(f"What asking the cluster adds to a first call, {nodes:,} nodes", "milliseconds added, at most", "first calls, %", (0.1, 100), (0, 100),
                 x_log=True, key="left")
     for name in ("herd", "rolling", "rolling-lost", "slow", "all"):
@@ -132,12 +119,11 @@ def main() -> int:
     if "rolling-lost" in runs:
         load = runs["rolling-lost"]["load"]
         bins = load["seconds_a_bin"]
-        last = max((i for i, value in enumerate(load["all_shards"]) if value > 1), default=1)
+        last = max((i for i, value in enumerate(load["calls"]) if value > 1), default=1)
         plot = Plot(f"Calls to the index in a rolling restart, {nodes:,} nodes", "minutes", "calls a second", (0, (last + 1) * bins / 60),
-                    (1, 2 * max(load["all_shards"])), y_log=True)
-        plot.line([(i * bins / 60, value) for i, value in enumerate(load["all_shards"][:last + 1])], "all 20 servers")
-        plot.line([(i * bins / 60, value) for i, value in enumerate(load["busiest_shard"][:last + 1])], "the busiest of them")
-        plot.mark(15, "one is lost")
+                    (1, 2 * max(load["calls"])), y_log=True)
+        plot.line([(i * bins / 60, value) for i, value in enumerate(load["calls"][:last + 1])], "calls")
+        plot.mark(15, "the index is lost")
         (out / "cluster-load.svg").write_text(plot.text())
     print(HEAD)
     for run in runs.values():

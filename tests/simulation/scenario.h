@@ -24,17 +24,13 @@ struct Scenario {
   /// Of stores that are there after a restart.
   double stores_kept = 0.5;
 
-  /// Of shards that are lost, from when to when, and whether they have kept what they held.
-  double shards_lost = 0;
-  double lost_s = 900;
-  double back_s = 1e9;
-  bool keeps = false;
-  /// Of shards that take so much longer.
-  double shards_slow = 0;
+  /// When the server of the index is lost, and is back with nothing in it.
+  double lost_s = 1e9, back_s = 1e9;
+  /// Its calls take so much longer.
   double slow_factor = 1;
-  /// Of nodes that do not reach half of the shards, between these times.
+  /// Of nodes that do not reach it, between these times.
   double nodes_cut = 0;
-  double cut_s = 0, mended_s = 0;
+  double cut_s = 1e9, mended_s = 1e9;
 
   bool has_blobs = true;
   double blobs_lost_s = 1e9, blobs_back_s = 1e9;
@@ -53,7 +49,6 @@ struct Scale {
   size_t nodes = 1000;
   size_t keys = 2000;
   size_t keys_per_node = 12;
-  size_t shards = 20;
   uint64_t seed = 1;
 };
 

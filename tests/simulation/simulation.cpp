@@ -40,7 +40,6 @@ class Simulation {
   void Begin(size_t node, std::shared_ptr<cache::MemoryStore> store);
   void End(size_t node);
   void Restart(size_t node);
-  std::vector<Server*> Some(double share);
   Report Tell();
 
   const Scenario& scenario_;
@@ -118,33 +117,17 @@ void Simulation::Restart(size_t node) {
   Begin(node, std::move(store));
 }
 
-std::vector<Server*> Simulation::Some(double share) {
-  std::vector<Server*> all;
-  for (const auto& server : world_.servers) all.push_back(server.get());
-  for (size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[world_.chance.Below(i)]);
-  all.resize(static_cast<size_t>(std::lround(share * static_cast<double>(all.size()))));
-  return all;
-}
-
 void Simulation::PlanFaults() {
   VirtualTime& time = world_.time;
-  for (Server* server : Some(scenario_.shards_slow)) server->slow = scenario_.slow_factor;
-  for (Server* server : Some(scenario_.shards_lost)) {
-    time.In(Seconds(scenario_.lost_s), [server] { server->is_lost = server->was_lost = true; });
-    time.In(Seconds(scenario_.back_s), [this, server] {
-      if (!scenario_.keeps) server->Clear();
-      server->is_lost = false;
-    });
-  }
-  if (scenario_.nodes_cut > 0) {
-    const std::vector<Server*> half = Some(0.5);
-    time.In(Seconds(scenario_.cut_s), [half] {
-      for (Server* server : half) server->is_cut_off = true;
-    });
-    time.In(Seconds(scenario_.mended_s), [half] {
-      for (Server* server : half) server->is_cut_off = false;
-    });
-  }
+  Server& server = world_.server;
+  server.slow = scenario_.slow_factor;
+  time.In(Seconds(scenario_.lost_s), [&server] { server.is_lost = server.was_lost = true; });
+  time.In(Seconds(scenario_.back_s), [&server] {
+    server.Clear();
+    server.is_lost = false;
+  });
+  time.In(Seconds(scenario_.cut_s), [&server] { server.is_cut_off = true; });
+  time.In(Seconds(scenario_.mended_s), [&server] { server.is_cut_off = false; });
   time.In(Seconds(scenario_.blobs_lost_s), [this] { world_.blobs.is_lost = true; });
   time.In(Seconds(scenario_.blobs_back_s), [this] { world_.blobs.is_lost = false; });
   fleet_.kill = [this](size_t node) {
@@ -209,12 +192,10 @@ Report Simulation::Tell() {
   report.ready_s = fleet_.seen.ready_s;
   std::sort(report.added_s.begin(), report.added_s.end());
   std::sort(report.ready_s.begin(), report.ready_s.end());
-  for (const auto& server : world_.servers) {
-    for (const uint32_t calls : server->calls_by_s) {
-      report.index_calls += calls;
-      report.index_calls_by_s_max = std::max<uint64_t>(report.index_calls_by_s_max, calls);
-    }
-    report.index_calls_by_s.push_back(server->calls_by_s);
+  report.index_calls_by_s = world_.server.calls_by_s;
+  for (const uint32_t calls : report.index_calls_by_s) {
+    report.index_calls += calls;
+    report.index_calls_by_s_max = std::max<uint64_t>(report.index_calls_by_s_max, calls);
   }
   report.blob_reads = world_.blobs.reads;
   report.blob_writes = world_.blobs.writes;

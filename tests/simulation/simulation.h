@@ -26,8 +26,8 @@ struct Report {
   uint64_t takeovers = 0, waiters_max = 0;
   std::vector<float> added_s, ready_s;    ///< In order.
   uint64_t index_calls = 0;
-  std::vector<std::vector<uint32_t>> index_calls_by_s;  ///< For each shard.
-  uint64_t index_calls_by_s_max = 0;      ///< Of one shard in one second.
+  std::vector<uint32_t> index_calls_by_s;
+  uint64_t index_calls_by_s_max = 0;
   uint64_t blob_reads = 0, blob_writes = 0, blob_bytes_read = 0, blob_bytes_written = 0;
   uint64_t refused = 0, errors = 0, waits = 0;
   uint64_t events = 0;

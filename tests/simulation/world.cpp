@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/simulation/world.h"
 
-#include <fmt/format.h>
-
 #include "cache/async/waiter.h"
 #include "cache/index/lease_watch.h"
-#include "cache/index/rendezvous.h"
 #include "cache/redis/redis_client.h"
 #include "cache/redis/redis_index.h"
 
@@ -33,10 +30,7 @@ uint64_t RealBytes(const Digest& digest, Bytes body) {
 
 }  // namespace
 
-Server::Server(VirtualTime& time, Chance& chance, std::string name)
-    : time_(time), chance_(chance), name_(std::move(name)) {
-  Clear();
-}
+Server::Server(VirtualTime& time, Chance& chance) : time_(time), chance_(chance) { Clear(); }
 
 void Server::Clear() {
   cache::MemoryStoreOptions options;
@@ -76,12 +70,8 @@ void Server::Say(const Digest& lease) {
   listeners_.erase(at);
 }
 
-World::World(const Scenario& scenario, const Scale& scale) : scenario(scenario), scale(scale), chance(scale.seed) {
-  for (size_t i = 0; i < scale.shards; ++i) {
-    server_names.push_back(fmt::format("redis://shard{}:6379/0", i));
-    servers.push_back(std::make_unique<Server>(time, chance, server_names.back()));
-  }
-}
+World::World(const Scenario& scenario, const Scale& scale)
+    : scenario(scenario), scale(scale), chance(scale.seed), server(time, chance) {}
 
 Duration World::Latency(const Place& place) {
   return Seconds(place.distance * chance.LogNormal(kLatencyMedianS, kLatencySpread));
@@ -92,31 +82,25 @@ Duration World::BlobTime(const Place& place, uint64_t bytes) {
                  static_cast<double>(bytes) / kBlobBytesPerS);
 }
 
-bool World::Reaches(const Place& place, const Server& server) const {
-  return !server.is_lost && !(place.is_cut && server.is_cut_off);
-}
-
-Server& World::Home(const Digest& key) { return *servers[cache::RendezvousOrder(server_names, key, 1).front()]; }
-
 Task<void> Link::There(Until until) {
   CO_TRY(until.Check());
   if (!place_->is_alive) co_return Error(Code::kCancelled, "the machine is gone");
   const Duration silence = cache::RedisClientOptions().silence_max;
-  if (!world_.Reaches(*place_, server_)) {
+  if (!world_.Reaches(*place_)) {
     CO_TRY(co_await Sleep(silence, until));
-    co_return Error(Code::kUnavailable, "no byte came from " + server_.name());
+    co_return Error(Code::kUnavailable, "no byte came from the index");
   }
   CO_TRY(co_await Sleep(world_.Latency(*place_), until));
   const SteadyTime asked = SteadyNow();
   const SteadyTime done = server_.Serve();
   if (done - asked > silence) {
     CO_TRY(co_await Sleep(silence, until));
-    co_return Error(Code::kUnavailable, "no byte came from " + server_.name());
+    co_return Error(Code::kUnavailable, "no byte came from the index");
   }
   CO_TRY(co_await Sleep(done - asked, until));
-  if (!world_.Reaches(*place_, server_)) {
+  if (!world_.Reaches(*place_)) {
     CO_TRY(co_await Sleep(silence, until));
-    co_return Error(Code::kUnavailable, "no byte came from " + server_.name());
+    co_return Error(Code::kUnavailable, "no byte came from the index");
   }
   co_return Status();
 }

@@ -22,18 +22,17 @@ namespace ingot::simulation {
 /// What a node is to the network.
 struct Place {
   bool is_alive = true;
-  bool is_cut = false;   ///< Among those that do not reach half of the shards for a while.
+  bool is_cut = false;   ///< Among those that do not reach the index for a while.
   double distance = 1;   ///< Its latencies are so much longer.
   std::string name;
 };
 using PlaceRef = std::shared_ptr<Place>;
 
-/// One server of the index: takes calls one after the other.
+/// The server of the index: takes calls one after the other.
 class Server {
  public:
-  Server(VirtualTime& time, Chance& chance, std::string name);
+  Server(VirtualTime& time, Chance& chance);
 
-  const std::string& name() const { return name_; }
   /// When a call that comes now is done.
   SteadyTime Serve();
   cache::LocalIndex& index() { return *index_; }
@@ -54,7 +53,6 @@ class Server {
  private:
   VirtualTime& time_;
   Chance& chance_;
-  const std::string name_;
   NodeClock clock_{0};
   std::unique_ptr<cache::MemoryStore> store_;
   std::unique_ptr<cache::LocalIndex> index_;
@@ -83,26 +81,24 @@ struct World {
   VirtualTime time;
   const NodeClock clock{0};  ///< The right one.
   Chance chance;
-  std::vector<std::unique_ptr<Server>> servers;
-  std::vector<std::string> server_names;
+  Server server;
   BlobServer blobs;
 
   uint64_t takeovers = 0;
   /// Waits for the holder of a lease: now, and at most at one time.
   uint64_t waiters = 0, waiters_max = 0;
 
-  /// On the way from a node to a server of the index, one way.
+  /// On the way from a node to the server of the index, one way.
   Duration Latency(const Place& place);
   /// A whole call to the store of blobs that moves so many bytes.
   Duration BlobTime(const Place& place, uint64_t bytes);
-  bool Reaches(const Place& place, const Server& server) const;
-  Server& Home(const Digest& key);
+  bool Reaches(const Place& place) const { return !server.is_lost && !(place.is_cut && server.is_cut_off); }
 };
 
-/// A server of the index as one node sees it.
+/// The server of the index as one node sees it.
 class Link final : public cache::Index {
  public:
-  Link(World& world, Server& server, PlaceRef place) : world_(world), server_(server), place_(std::move(place)) {}
+  Link(World& world, PlaceRef place) : world_(world), server_(world.server), place_(std::move(place)) {}
 
   cache::Task<std::vector<cache::Record>> Get(std::vector<cache::RecordKey> keys, Until until) override;
   cache::Task<uint64_t> CompareAndSet(cache::RecordKey key, uint64_t expected, Buffer value, cache::RecordFacts facts,
@@ -118,7 +114,7 @@ class Link final : public cache::Index {
                           Until until) override;
   cache::Task<void> Release(Digest key, uint64_t fence, Until until) override;
   cache::Task<cache::Lease> Watch(Digest key, uint64_t fence, std::string progress, Until until) override;
-  std::string Describe() const override { return server_.name(); }
+  std::string Describe() const override { return "index"; }
 
  private:
   /// One call: there, done when its turn comes, and back. A server that is lost says nothing: that ends as the client

@@ -20,19 +20,11 @@
 
 #include "base/mutex.h"
 #include "cache/index/index.h"
-#include "cache/index/shards.h"
 #include "tests/support/await.h"
 #include "tests/support/linearizability.h"
 #include "tests/support/register_history.h"
 
 namespace ingot::cache {
-
-/// For worlds of several shards: how soon one must answer is not of the contract.
-inline ShardLimits PatientShards() {
-  ShardLimits limits;
-  limits.answer_max = std::chrono::hours(1);
-  return limits;
-}
 
 /// One store and its clients.
 class IndexWorld {

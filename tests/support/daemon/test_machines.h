@@ -70,7 +70,6 @@ class ShakyIndex final : public cache::Index {
     co_return co_await behind_.Watch(key, fence, std::move(progress), until);
   }
   std::string Describe() const override { return "shaky"; }
-  std::optional<cache::CircuitBreaker::Facts> breaker() const override { return behind_.breaker(); }
 
   std::atomic<bool> away{false};
   std::atomic<bool> cuts_acquire{false};  ///< The next alone.
