@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "cache/trust/field_reader.h"
 
@@ -237,6 +238,19 @@ Result<Buffer> SignProvenance(const SigningKey& key, Provenance provenance) {
   TRY_ASSIGN(envelope.provenance, EncodeProvenance(provenance));
   envelope.signature = key.Sign(Statement::kProvenance, envelope.provenance);
   return EncodeEnvelope(envelope);
+}
+
+std::set<std::string> VoucherKeysOf(Bytes bytes) {
+  std::set<std::string> keys;
+  const auto envelope = DecodeEnvelope(bytes);
+  const auto provenance = envelope ? DecodeProvenance(envelope->provenance) : Result<Provenance>(envelope.error());
+  if (!provenance) return keys;
+  keys.insert(envelope->key.ToHex());
+  const auto vouched = provenance->facts.find(kVouchedFact);
+  if (vouched == provenance->facts.end()) return keys;
+  std::istringstream words(vouched->second);
+  for (std::string word; words >> word;) keys.insert(word);
+  return keys;
 }
 
 }  // namespace ingot::cache

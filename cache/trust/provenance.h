@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,9 @@ struct Envelope {
 Buffer EncodeEnvelope(const Envelope& envelope);
 /// As DecodeProvenance, of the envelope alone: what is inside is not looked at before the signature has been.
 Result<Envelope> DecodeEnvelope(Bytes bytes);
+
+/// The ids of the key that an envelope names and of those by whose word its builder had parts of it; empty: it is none.
+std::set<std::string> VoucherKeysOf(Bytes envelope);
 
 /// Signs as `provenance.builder`, which is set to the key's.
 Result<Buffer> SignProvenance(const SigningKey& key, Provenance provenance);

@@ -8,6 +8,7 @@
 
 #include "base/metrics.h"
 #include "daemon/admin/verbs.h"
+#include "daemon/state/convert.h"
 
 namespace ingot::daemon {
 namespace {
@@ -98,6 +99,10 @@ bool VerbCall::Flag(const char* name) const {
 uint64_t VerbCall::Number(const char* name, uint64_t otherwise) const {
   const auto at = arguments.find(name);
   return at != arguments.end() && at->is_number_unsigned() ? at->get<uint64_t>() : otherwise;
+}
+
+bool VerbCall::Sees(const cache::Key& key) const {
+  return caller.right == Right::kAdminister || TenantOf(key) == caller.tenant;
 }
 
 Result<UniqueFd> VerbCall::File() const {

@@ -57,7 +57,7 @@ Task<std::vector<Digest>> SelectEntries(const VerbCall& call) {
   if (keys != call.arguments.end() && keys->is_array()) {
     for (const Json& key : *keys) {
       if (!key.is_string()) co_return Error(Code::kInvalid, "a key is a text");
-      CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(call.core, key.get<std::string>(), call.until));
+      CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(call, key.get<std::string>()));
       named.push_back(digest);
     }
   }

@@ -22,6 +22,8 @@ struct VerbCall {
   std::string Text(const char* name) const;
   bool Flag(const char* name) const;
   uint64_t Number(const char* name, uint64_t otherwise) const;
+  /// Whether the caller may know of an entry of this key: his tenant's, or he administers.
+  bool Sees(const cache::Key& key) const;
   /// The file that came with it. kInvalid: none did.
   Result<UniqueFd> File() const;
 };
@@ -99,8 +101,8 @@ Task<Json> SyncVerb(const VerbCall& call);
 Task<Json> OutboxVerb(const VerbCall& call);
 
 /// The entry whose digest begins with `prefix`, or the only one of the function of that name, or
-/// whose name contains it.
+/// whose name contains it; of those that the caller sees.
 /// kNotFound; kInvalid when several match.
-Task<Digest> FindEntry(Core& core, std::string prefix, Until until);
+Task<Digest> FindEntry(const VerbCall& call, std::string prefix);
 
 }  // namespace ingot::daemon

@@ -108,7 +108,7 @@ Task<std::optional<Json>> Prepare(Core& core, const proto::ContestT& contest, co
 Task<Json> ContestsVerb(const VerbCall& call) {
   Core& core = call.core;
   if (core.background == nullptr) co_return Error(Code::kUnsupported, "this daemon has no compiler for the background");
-  CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(core, call.Text("key"), call.until));
+  CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(call, call.Text("key")));
   CO_TRY_ASSIGN(const EntryRef entry, co_await core.entries.Look(digest, call.until));
   CO_TRY_ASSIGN(const CompilerFacts facts, core.background->Facts());
   const uint64_t contests_max = std::clamp<uint64_t>(call.Number("count", kContestsMax), 1, kContestsMax);

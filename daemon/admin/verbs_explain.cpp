@@ -30,10 +30,11 @@ bool IsNamed(const proto::StoredVariantT& stored, const std::string& prefix) {
 }
 
 /// The graph that a digest, graph key or artifact names; kInvalid when several differ.
-Task<Side> FindGraph(Core& core, std::string prefix, Until until) {
+Task<Side> FindGraph(const VerbCall& call, std::string prefix) {
   Side found;
   std::optional<Error> several;
   const auto use = [&](const EntryRef& entry) {
+    if (!call.Sees(entry->key)) return true;
     for (const auto& stored : entry->record.variants) {
       if (!IsNamed(*stored, prefix)) continue;
       if (found.graph != nullptr && GraphOf(*found.graph->variant) != GraphOf(*stored->variant)) {
@@ -46,7 +47,7 @@ Task<Side> FindGraph(Core& core, std::string prefix, Until until) {
     }
     return true;
   };
-  CO_TRY(co_await core.entries.ForEach(use, until));
+  CO_TRY(co_await call.core.entries.ForEach(use, call.until));
   if (several) co_return *several;
   if (found.graph != nullptr) co_return found;
   co_return Error(Code::kNotFound, fmt::format("no entry, graph or artifact '{}'; `ingot list` shows the entries and "
@@ -54,11 +55,11 @@ Task<Side> FindGraph(Core& core, std::string prefix, Until until) {
                                                prefix));
 }
 
-Task<Side> FindSide(Core& core, std::string prefix, Until until) {
-  const Result<Digest> digest = co_await FindEntry(core, prefix, until);
+Task<Side> FindSide(const VerbCall& call, std::string prefix) {
+  const Result<Digest> digest = co_await FindEntry(call, prefix);
   if (!digest && digest.error().code() == Code::kInvalid) co_return digest.error();
-  if (!digest) co_return co_await FindGraph(core, prefix, until);
-  CO_TRY_ASSIGN(const EntryRef entry, co_await core.entries.Get(*digest, until));
+  if (!digest) co_return co_await FindGraph(call, prefix);
+  CO_TRY_ASSIGN(const EntryRef entry, co_await call.core.entries.Get(*digest, call.until));
   co_return Side{entry, NewestOf(*entry)};
 }
 
@@ -102,10 +103,10 @@ boost::asio::awaitable<Json> GraphsOfEntries(Core& core, const Entry& stored, co
 }
 
 /// The entry that is meant; of a function with several, the one made last.
-Task<Digest> FindLast(Core& core, std::string name, Until until) {
-  const Result<Digest> digest = co_await FindEntry(core, name, until);
+Task<Digest> FindLast(const VerbCall& call, std::string name) {
+  const Result<Digest> digest = co_await FindEntry(call, name);
   if (digest || digest.error().code() != Code::kInvalid) co_return digest;
-  CO_TRY_ASSIGN(const Entries::Names newest, co_await core.entries.PageOfFunction(name, "", 1, until));
+  CO_TRY_ASSIGN(const Entries::Names newest, co_await call.core.entries.PageOfFunction(name, "", 1, call.until));
   if (newest.digests.empty()) co_return digest;
   co_return newest.digests.front();
 }
@@ -115,10 +116,11 @@ Task<Digest> FindLast(Core& core, std::string name, Until until) {
 /// Why an entry is not served, or what made its first call miss.
 Task<Json> WhyMissVerb(const VerbCall& call) {
   Core& core = call.core;
-  const Result<Digest> digest = co_await FindLast(core, call.Text("key"), call.until);
+  const Result<Digest> digest = co_await FindLast(call, call.Text("key"));
   if (!digest) {
     const auto stone = core.tombstones.FindEntry(call.Text("key"));
-    if (!stone) co_return digest.error();
+    // Whose it was is not known any more.
+    if (!stone || call.caller.right != Right::kAdminister) co_return digest.error();
     co_return Json{{"key", stone->key.ToHex()},
                    {"function", stone->function},
                    {"reason", NameOf(MissReason::kEvicted)},
@@ -148,8 +150,8 @@ Task<Json> WhyMissVerb(const VerbCall& call) {
 /// Everything in which two entries differ, down to the first node of their graphs.
 Task<Json> DiffVerb(const VerbCall& call) {
   Core& core = call.core;
-  CO_TRY_ASSIGN(const Side a, co_await FindSide(core, call.Text("a"), call.until));
-  CO_TRY_ASSIGN(const Side b, co_await FindSide(core, call.Text("b"), call.until));
+  CO_TRY_ASSIGN(const Side a, co_await FindSide(call, call.Text("a")));
+  CO_TRY_ASSIGN(const Side b, co_await FindSide(call, call.Text("b")));
   Json differences = Json::array();
   for (const cache::Difference& difference :
        cache::Differences(a.entry->key, b.entry->key, core.config.differences_max)) {

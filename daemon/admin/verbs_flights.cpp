@@ -52,7 +52,7 @@ Json FlightsJson(const Core& core) {
 }
 
 Task<Json> ProgressVerb(const VerbCall& call) {
-  const auto state = Progress::Of(call.Text("progress"));
+  const auto state = Progress::Of(Progress::NameOf(call.caller.tenant, call.Text("progress")));
   if (!state) co_return Json::object();
   Json out = {{"what", state->what}, {"done", state->done}, {"all", state->all}};
   if (!state->flight) co_return out;

@@ -68,7 +68,7 @@ boost::asio::awaitable<Json> RankJson(Core& core, const Entry& entry, const Entr
 /// The entries that other ranks made of the same call, and where their graphs part.
 Task<Json> RanksVerb(const VerbCall& call) {
   Core& core = call.core;
-  Result<Digest> digest = co_await FindEntry(core, call.Text("key"), call.until);
+  Result<Digest> digest = co_await FindEntry(call, call.Text("key"));
   if (!digest && digest.error().code() == Code::kInvalid) {
     // A function that every rank calls has an entry for each; they are compared with the first.
     CO_TRY_ASSIGN(const Entries::Names of_function,

@@ -260,9 +260,15 @@ Json KeyJson(const cache::Key& key) {
   return components;
 }
 
+Error NoEntry(const std::string& prefix) {
+  return Error(Code::kNotFound, fmt::format("no entry '{}'; `ingot list` shows what is stored", prefix));
+}
+
 }  // namespace
 
-Task<Digest> FindEntry(Core& core, std::string prefix, Until until) {
+Task<Digest> FindEntry(const VerbCall& call, std::string prefix) {
+  Core& core = call.core;
+  const Until& until = call.until;
   if (prefix.empty()) co_return Error(Code::kInvalid, "name an entry: a key or the start of one");
   // Two are enough to know that it is not one.
   std::vector<Digest> found;
@@ -270,6 +276,13 @@ Task<Digest> FindEntry(Core& core, std::string prefix, Until until) {
     CO_TRY_ASSIGN(Entries::Names names, co_await core.entries.Page(*from, 2, until));
     found = std::move(names.digests);
     std::erase_if(found, [&](const Digest& digest) { return !digest.ToHex().starts_with(prefix); });
+  }
+  // Who only uses names a whole digest, and hears nothing of what is not his.
+  if (call.caller.right != Right::kAdminister) {
+    if (found.size() != 1) co_return NoEntry(prefix);
+    const Result<EntryRef> entry = co_await core.entries.Look(found[0], until);
+    if (!entry || !call.Sees((*entry)->key)) co_return NoEntry(prefix);
+    co_return found[0];
   }
   if (found.empty()) {
     CO_TRY_ASSIGN(Entries::Names names, co_await core.entries.PageOfFunction(prefix, "", 2, until));
@@ -292,7 +305,7 @@ Task<Digest> FindEntry(Core& core, std::string prefix, Until until) {
       co_return Error(Code::kNotFound,
                       fmt::format("{} {} was {}", stone->key.ToShort(), stone->function, stone->ToText()));
     }
-    co_return Error(Code::kNotFound, fmt::format("no entry '{}'; `ingot list` shows what is stored", prefix));
+    co_return NoEntry(prefix);
   }
   if (found.size() > 1) {
     std::string names;
@@ -308,6 +321,8 @@ Task<Digest> FindEntry(Core& core, std::string prefix, Until until) {
 
 Task<Json> StatusVerb(const VerbCall& call) {
   const Artifacts::Use open = call.core.artifacts.open();
+  // What others compile, and where, is for who administers.
+  const bool is_whole = call.caller.right == Right::kAdminister;
   co_return Json{{"pid", getpid()},
                  {"socket", call.hooks.socket},
                  {"store", call.hooks.store_dir},
@@ -318,11 +333,11 @@ Task<Json> StatusVerb(const VerbCall& call) {
                  {"uptime_s", call.hooks.uptime_s()},
                  {"clients", call.hooks.clients()},
                  {"flights", call.core.flights.size()},
-                 {"oldest_flights", FlightsJson(call.core)},
+                 {"oldest_flights", is_whole ? FlightsJson(call.core) : Json::array()},
                  {"compiles_pending", call.core.compilers.pending()},
                  {"open_artifacts", open.count},
                  {"open_artifact_bytes", open.bytes},
-                 {"cluster", ClusterJson(call.core)},
+                 {"cluster", is_whole ? ClusterJson(call.core) : Json()},
                  {"web", call.hooks.web()},
                  {"web_trouble", call.hooks.web_trouble()}};
 }
@@ -381,7 +396,7 @@ Task<Json> ListVerb(const VerbCall& call) {
 }
 
 Task<Json> InspectVerb(const VerbCall& call) {
-  CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(call.core, call.Text("key"), call.until));
+  CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(call, call.Text("key")));
   CO_TRY_ASSIGN(const EntryRef entry, co_await call.core.entries.Get(digest, call.until));
   Json out = SummaryJson(call.core, *entry);
   out["components"] = KeyJson(entry->key);

@@ -75,7 +75,7 @@ Status VerifyTable(Core& core, Table table, const Until& until, Findings& found)
 }
 
 Task<Json> SetPin(const VerbCall& call, bool pinned) {
-  CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(call.core, call.Text("key"), call.until));
+  CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(call, call.Text("key")));
   CO_TRY_ASSIGN(const EntryRef entry, co_await call.core.entries.Get(digest, call.until));
   CO_TRY(call.core.store.Pin(Table::kEntries, digest, pinned));
   uint64_t artifacts = 0;
@@ -326,7 +326,7 @@ Task<Json> GcVerb(const VerbCall& call) {
 
 Task<Json> EvictVerb(const VerbCall& call) {
   Core& core = call.core;
-  CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(core, call.Text("key"), call.until));
+  CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(call, call.Text("key")));
   CO_TRY_ASSIGN(const EntryRef entry, co_await core.entries.Get(digest, call.until));
   CO_TRY(co_await core.entries.Delete(digest, call.until));
   // A graph that others' entries share stays theirs; one of this entry alone goes with it.

@@ -40,10 +40,13 @@ struct FoundText {
 FoundText FoundIn(const proto::StoredVariantT& stored) { return {{stored.text_low, stored.text_high}, stored.gears}; }
 
 /// By the start of the graph's digest or graph key; of an entry it is that of its newest variant.
-Task<FoundText> FindText(Core& core, std::string prefix, Until until) {
+Task<FoundText> FindText(const VerbCall& call, std::string prefix) {
+  Core& core = call.core;
+  const Until& until = call.until;
   if (prefix.empty()) co_return Error(Code::kInvalid, "name a graph or an entry");
   std::optional<FoundText> found;
   const auto use = [&](const EntryRef& entry) {
+    if (!call.Sees(entry->key)) return true;
     for (const auto& stored : entry->record.variants) {
       const Digest graph_key{stored->graph_key_low, stored->graph_key_high};
       const bool is_named =
@@ -55,7 +58,7 @@ Task<FoundText> FindText(Core& core, std::string prefix, Until until) {
   };
   CO_TRY(co_await core.entries.ForEach(use, until));
   if (found) co_return *found;
-  CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(core, prefix, until));
+  CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(call, prefix));
   CO_TRY_ASSIGN(const EntryRef entry, co_await core.entries.Get(digest, until));
   const auto& variants = entry->record.variants;
   if (variants.empty()) {
@@ -68,7 +71,7 @@ Task<FoundText> FindText(Core& core, std::string prefix, Until until) {
 
 Task<Json> TextVerb(const VerbCall& call) {
   CO_TRY_ASSIGN(const JobOutput output, StageOf(call.Text("stage")));
-  CO_TRY_ASSIGN(FoundText found, co_await FindText(call.core, call.Text("graph"), call.until));
+  CO_TRY_ASSIGN(FoundText found, co_await FindText(call, call.Text("graph")));
   CO_TRY_ASSIGN(std::string text, co_await call.core.cluster.TextOf(found.text, 0, call.until));
   if (output == JobOutput::Artifact) co_return Json{{"text", std::move(text)}};
   CompileJob job{std::move(text), "text", output, std::move(found.gears)};

@@ -31,7 +31,7 @@ Task<Json> TuneVerb(const VerbCall& call) {
       after = std::move(page.next);
     } while (!after.empty());
   } else {
-    CO_TRY_ASSIGN(const Digest entry, co_await FindEntry(call.core, key, call.until));
+    CO_TRY_ASSIGN(const Digest entry, co_await FindEntry(call, key));
     entries.push_back(entry);
   }
   Improving::Outcome all;

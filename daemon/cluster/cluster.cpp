@@ -192,6 +192,7 @@ Task<cache::RecordPage> Cluster::ListEntries(std::string function, std::string a
 Task<bool> Cluster::TakeEntry(Digest digest, const proto::ClusterEntry& shared, Until until) {
   const cache::Key key = ToKey(*shared.key());
   if (key.ToDigest() != digest) co_return Error(Code::kCorrupt, "a shared record of another key");
+  if (!Shares(TenantOf(key))) co_return false;
   const VariantDoor door = DoorHere();
   std::vector<ClaimedVariant> claims;
   std::optional<Error> trouble;
@@ -199,6 +200,14 @@ Task<bool> Cluster::TakeEntry(Digest digest, const proto::ClusterEntry& shared, 
     Result<ClaimedVariant> claimed = JudgeVariant(door, key, BytesOf(*one->variant()), BytesOf(*one->envelope()));
     if (claimed) claims.push_back(std::move(claimed).value());
     if (!claimed) trouble = std::move(claimed).error();
+  }
+  /// Of each builder and machine the oldest word that stands there.
+  std::map<std::pair<std::string, std::string>, Provenance> oldest;
+  for (const ClaimedVariant& claimed : claims) {
+    if (!claimed.is_welcome) continue;
+    const Provenance& said = *claimed.judgement.provenance;
+    const auto [known, is_first] = oldest.try_emplace({said.builder.ToHex(), said.host}, said);
+    if (!is_first && said.built_s < known->second.built_s) known->second = said;
   }
   // One that cannot be had keeps nobody from the others.
   std::vector<std::optional<Error>> troubles(claims.size());
@@ -210,15 +219,10 @@ Task<bool> Cluster::TakeEntry(Digest digest, const proto::ClusterEntry& shared, 
   CO_TRY(co_await cache::Together(claims.size(), kBlobsAtOnce, std::move(bring), until));
   proto::EntryRecordT taken;
   size_t count = 0;
-  /// Of each builder and machine the oldest word.
-  std::map<std::pair<std::string, std::string>, const Provenance*> oldest;
   for (size_t i = 0; i < claims.size(); ++i) {
     if (troubles[i]) trouble = std::move(troubles[i]);
     const ClaimedVariant& claimed = claims[i];
     if (!claimed.judgement.trusted()) continue;
-    const Provenance& provenance = *claimed.judgement.provenance;
-    const Provenance*& known = oldest[{provenance.builder.ToHex(), provenance.host}];
-    if (known == nullptr || provenance.built_s < known->built_s) known = &provenance;
     const Digest text{claimed.stored.text_low, claimed.stored.text_high};
     if (on_fetched) on_fetched(*claimed.judgement.provenance, text, claimed.stored.gears);
     count += MergeVariant(taken, claimed.stored, config_);
@@ -231,7 +235,7 @@ Task<bool> Cluster::TakeEntry(Digest digest, const proto::ClusterEntry& shared, 
     for (const auto& variant : taken.variants) MergeVariant(record, *variant, config_);
   };
   CO_TRY(co_await entries_.TakeIn(digest, stored_key, std::move(change), until));
-  for (const auto& [machine, provenance] : oldest) newest_.Took(*provenance);
+  for (const auto& [machine, provenance] : oldest) newest_.Took(provenance);
   GlobalMetrics().Add(Counter::cluster_hits);
   co_return true;
 }
@@ -332,7 +336,12 @@ Task<void> Cluster::PublishGraph(Digest graph_key, proto::GraphRecordT record, s
         records.front().exists() ? proto::ReadMessage<proto::ClusterGraph>(records.front().value) : nullptr;
     proto::GraphRecordT known;
     const bool is_known = there != nullptr && Unpack<proto::GraphRecord>(BytesOf(*there->record()), known);
-    if (is_known && !known.failure) co_return Status();
+    if (is_known && !known.failure) {
+      // What this machine would not take stands for nobody who asks as it does.
+      const Result<ClaimedGraph> judged =
+          JudgeGraph(DoorHere(), record.function, graph_key, BytesOf(*there->record()), BytesOf(*there->envelope()));
+      if (judged && judged->is_welcome) co_return Status();
+    }
     cache::RecordFacts facts;
     facts.cost_s = record.compile_s;
     CO_TRY_ASSIGN(const uint64_t version,
@@ -348,14 +357,10 @@ bool Cluster::IsSaid(const proto::ClusterEntry& shared, const Entry& entry) cons
   if (shared.variants() == nullptr) return false;
   proto::EntryRecordT said;
   for (const proto::SignedVariant* one : *shared.variants()) {
-    const Bytes variant = BytesOf(*one->variant());
-    const cache::Judgement judged = parts_.trust->JudgeEnvelope(BytesOf(*one->envelope()));
-    proto::StoredVariantT stored;
-    if (judged.verdict != cache::Verdict::kAwaitsArtifact || judged.provenance->entry_key != entry.digest ||
-        judged.provenance->variant != cache::Sha256Of(variant) || !Unpack<proto::StoredVariant>(variant, stored)) {
-      continue;
-    }
-    MergeVariant(said, stored, config_);
+    // As whoever asks for this entry would judge it.
+    const Result<ClaimedVariant> claimed =
+        JudgeVariant(DoorHere(), entry.key, BytesOf(*one->variant()), BytesOf(*one->envelope()));
+    if (claimed && claimed->is_welcome) MergeVariant(said, claimed->stored, config_);
   }
   for (const auto& stored : entry.record.variants) {
     if (MergeVariant(said, *stored, config_)) return false;

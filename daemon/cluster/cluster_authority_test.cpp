@@ -5,6 +5,7 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "daemon/state/convert.h"
 #include "daemon/state/variants.h"
@@ -198,6 +199,77 @@ TEST_F(AuthorityTest, WhatWasTakenUnsignedIsExportedAsThat) {
   EXPECT_THAT((*beside)["left_out"][0]["why"].get<std::string>(), testing::HasSubstr("imported unsigned"));
   const auto all = Bundle(*b, "export", {{"all", true}, {"unsigned", true}});
   EXPECT_EQ((*all)["entries"], 2);
+}
+
+TEST_F(AuthorityTest, WhatCameByThreeHandsFallsWithTheFirst) {
+  const auto other = std::move(cache::SigningKey::Generate("other")).value();
+  WriteTrustOf({scratch_.get(), prod_.get(), &other});
+  const auto a = StartWith("a", scratch_.get());
+  Share(*a, "f", "graph f 4");
+  // Each proves a size more, and so says it anew.
+  const auto b = StartWith("b", prod_.get());
+  ASSERT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
+  Share(*b, "f", "graph f 6");
+  Share(*b, "f", "graph f 8");
+  const auto c = StartWith("c", &other);
+  ASSERT_TRUE(c->client().Lookup(*MakeKey("f"))->reply.found);
+  Share(*c, "f", "graph f 10");
+  const std::string first = scratch_->public_key().id().ToHex();
+  size_t by_first = 0;
+  proto::ClusterEntryT shared;
+  proto::ReadMessage<proto::ClusterEntry>(Shared(Table::kEntries, ToKey(*MakeKey("f")).ToDigest()))->UnPackTo(&shared);
+  for (const auto& one : shared.variants) {
+    proto::StoredVariantT stored;
+    proto::ReadMessage<proto::StoredVariant>(one->variant)->UnPackTo(&stored);
+    const bool is_template = stored.variant->kind == proto::VariantKind::Template;
+    // The template was made of what a recorded and b: whoever signs it names both.
+    EXPECT_TRUE(!is_template || cache::VoucherKeysOf(one->envelope).contains(first));
+    by_first += is_template;
+  }
+  EXPECT_GT(by_first, 0u);
+}
+
+TEST_F(AuthorityTest, AWordOfAnotherDomainSilencesNobody) {
+  const auto a = StartWith("a", prod_.get());
+  Share(*a, "prod.f", "graph g 4");
+  const Digest entry = ToKey(*MakeKey("prod.f")).ToDigest();
+  // Who has the key of scratch puts its word over the same variant into the place of the one of production.
+  proto::ClusterEntryT shared;
+  proto::ReadMessage<proto::ClusterEntry>(Shared(Table::kEntries, entry))->UnPackTo(&shared);
+  const auto was = cache::DecodeEnvelope(shared.variants[0]->envelope);
+  cache::Provenance said = *cache::DecodeProvenance(was->provenance);
+  said.function = "scratch.x";
+  const Buffer foreign = *cache::SignProvenance(*scratch_, said);
+  shared.variants[0]->envelope.assign(foreign.begin(), foreign.end());
+  ASSERT_TRUE(shared_.Put(Table::kEntries, entry, proto::PackMessage<proto::ClusterEntry>(shared), {}));
+  a->core().sharing.Offer(entry);
+  EXPECT_TRUE(Eventually([&] { return a->core().sharing.unsent() == 0; }));
+  const auto b = StartWith("b", nullptr);
+  EXPECT_TRUE(b->client().Lookup(*MakeKey("prod.f"))->reply.found) << "production has said it again";
+}
+
+TEST_F(AuthorityTest, ATextThatIsNotOfItsGraphIsCompiledByNobody) {
+  const auto a = StartWith("a", nullptr);
+  ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
+  ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 6")));
+  // Whoever brought a variant may have named its graph truly, and another text, which agrees at the size asked for.
+  const auto lie = RunTask(a->core().artifacts.PutText("template f and something else", 1, Until::Done()));
+  ASSERT_TRUE(lie);
+  const auto ask = [&] {
+    proto::CompileT request = MakeCompile("f", "graph f 4");
+    request.gears = {8};
+    return a->client().Compile(request);
+  };
+  Entries::Change change = [&](proto::EntryRecordT& record) {
+    for (const auto& stored : record.variants) {
+      stored->text_low = lie->low;
+      stored->text_high = lie->high;
+    }
+  };
+  ASSERT_TRUE(RunTask(a->core().entries.ChangeStored(ToKey(*MakeKey("f")).ToDigest(), change, Until::Done())));
+  const uint64_t before = Count(Counter::compiles);
+  EXPECT_EQ(ask().error().code(), Code::kNotFound);
+  EXPECT_EQ(Count(Counter::compiles), before);
 }
 
 }  // namespace

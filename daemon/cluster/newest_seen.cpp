@@ -8,6 +8,9 @@ namespace {
 
 using cache::Table;
 
+/// More than that of any artifact.
+constexpr double kCost_s = 1e6;
+
 /// A row for each builder and machine of an entry, or of a graph that is no entry's.
 Digest RowOf(const cache::Provenance& provenance) {
   Hasher hasher;
@@ -36,7 +39,9 @@ void NewestSeen::Took(const cache::Provenance& oldest) {
   if (before && *before >= oldest.built_s) return;
   Buffer value;
   AppendLittle(value, static_cast<uint64_t>(oldest.built_s));
-  const auto put = store_.Put(Table::kStats, RowOf(oldest), value, {.is_durable = false});
+  // It outlives what it was said of: without it an older word could come back.
+  const cache::PutOptions options{.cost_s = kCost_s, .is_durable = false};
+  const auto put = store_.Put(Table::kStats, RowOf(oldest), value, options);
   if (!put) LogDebug("did not note how new a word was", {{"function", oldest.function}, {"reason", put.error()}});
 }
 

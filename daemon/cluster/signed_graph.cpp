@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/cluster/signed_graph.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
 #include <utility>
 
 #include "proto/message.h"
@@ -53,8 +57,8 @@ Result<Buffer> SignGraph(const Voucher& voucher, const Digest& graph_key, const 
   }
   // What another key has made falls with that key.
   if (record.origin) {
-    const auto envelope = cache::DecodeEnvelope(record.origin->envelope);
-    if (envelope) provenance.facts[cache::kVouchedFact] = envelope->key.ToHex();
+    const std::set<std::string> keys = cache::VoucherKeysOf(record.origin->envelope);
+    if (!keys.empty()) provenance.facts[cache::kVouchedFact] = fmt::format("{}", fmt::join(keys, " "));
   }
   return cache::SignProvenance(voucher.key, std::move(provenance));
 }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/cluster/signed_variant.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "daemon/state/convert.h"
@@ -11,14 +15,12 @@
 namespace ingot::daemon {
 namespace {
 
-/// The keys by whose word parts of a variant are here, as a fact of what is signed: it falls with any of them.
+/// The keys by whose word parts of a variant are here, and those by whose word they had them, as a fact of what is
+/// signed: it falls with any of them.
 std::string BuildersOf(const proto::StoredVariantT& stored) {
-  std::string out;
-  for (const auto& origin : stored.origins) {
-    const auto envelope = cache::DecodeEnvelope(origin->envelope);
-    if (envelope) out += (out.empty() ? "" : " ") + envelope->key.ToHex();
-  }
-  return out;
+  std::set<std::string> keys;
+  for (const auto& origin : stored.origins) keys.merge(cache::VoucherKeysOf(origin->envelope));
+  return fmt::format("{}", fmt::join(keys, " "));
 }
 
 }  // namespace

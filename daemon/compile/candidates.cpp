@@ -57,6 +57,9 @@ Task<std::optional<CompileService::Candidate>> CompileService::InstanceOf(const 
   Result<std::string> text =
       co_await core_.cluster.TextOf({stored.text_low, stored.text_high}, stored.compile_s, request.until);
   if (!text) co_return none;
+  // Whoever brought the variant may have named another text for its graph.
+  const Result<Digest> graph = core_.graphs.DigestOf(*text);
+  if (!graph || *graph != GraphOf(*stored.variant)) co_return none;
   const auto symbols = core_.graphs.SymbolsOf(*text, request.text);
   if (!symbols) co_return none;
   const Result<Digest> instance = core_.graphs.DigestOfInstance(*text, *symbols);
@@ -126,7 +129,8 @@ Task<void> CompileService::AddTemplates(Request& request) {
     if (!Agrees(variant, request.message)) continue;
     const Result<std::string> text =
         co_await core_.cluster.TextOf({stored->text_low, stored->text_high}, stored->compile_s, request.until);
-    if (text && AddTemplate(request, *text, stored.get())) break;
+    const Result<Digest> graph = text ? core_.graphs.DigestOf(*text) : Result<Digest>(text.error());
+    if (graph && *graph == GraphOf(variant) && AddTemplate(request, *text, stored.get())) break;
   }
   co_return Status();
 }

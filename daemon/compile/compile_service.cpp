@@ -105,11 +105,11 @@ Task<void> CompileService::Prepare(Request& request) {
   request.message.patterns.clear();
   CO_TRY_ASSIGN(request.graph, core_.graphs.DigestOf(request.text));
   CO_TRY_ASSIGN(request.facts, core_.compilers.Facts());
-  Result<EntryRef> entry = co_await core_.entries.Get(request.entry_digest, request.until);
+  Result<EntryRef> entry = co_await core_.entries.Of(request.key, request.until);
   if (!entry || (*entry)->record.variants.empty()) {
     const Until soon = request.until.AtMost(std::chrono::milliseconds(core_.config.cluster_compile_ms_max));
     const bool came = co_await core_.sharing.EntryFor(request.key, soon);
-    if (came) entry = co_await core_.entries.Get(request.entry_digest, request.until);
+    if (came) entry = co_await core_.entries.Of(request.key, request.until);
   }
   if (entry) request.entry = *entry;
   NewVariant variant{.kind = proto::VariantKind::Exact, .graph = request.graph, .fixed = request.fixed};
@@ -204,6 +204,14 @@ Task<Landed> CompileService::Join(Request& request) {
   const Candidate& candidate = request.candidates[request.at];
   request.remembered.reset();
   request.led = request.waited = false;
+  // What this entry's tenant has found to be wrong is not given to it again, whatever others have of the graph.
+  const proto::FailureT* const failure = request.entry == nullptr ? nullptr : request.entry->record.failure.get();
+  const bool is_wrong = failure != nullptr && failure->quarantined &&
+                        Digest{failure->graph_key_low, failure->graph_key_high} == candidate.graph_key;
+  if (const auto error = is_wrong ? FailureInForce(*failure, core_.clock.now_s()) : std::nullopt; error) {
+    request.remembered = *failure;
+    co_return *error;
+  }
   // Joined before the store is read: whoever lands in between has published before.
   const Flights::Joined joined = core_.flights.Join(candidate.graph_key);
   if (joined.leads) {
@@ -239,7 +247,7 @@ Task<Landed> CompileService::Join(Request& request) {
       core_.flights.Land(candidate.graph_key, Error(Code::kCancelled, "the daemon stops"));
     }
   }
-  const Progress progress(request.message.progress);
+  const Progress progress(Progress::NameOf(request.tenant, request.message.progress));
   progress.Follow(candidate.graph_key);
   Result<Landed> came = co_await core_.flights.Wait(joined.flight, request.until);
   request.gave_up = !came && !core_.flights.HasLanded(joined.flight);

@@ -26,7 +26,9 @@ cache::Task<void> PutFailure(Core& core, Digest graph_key, std::string function,
 
 }  // namespace
 
-bool IsRecorded(const Error& error) { return error.code() != Code::kCancelled && error.code() != Code::kUnavailable; }
+bool IsRecorded(const Error& error) {
+  return error.code() != Code::kCancelled && error.code() != Code::kUnavailable && error.code() != Code::kDenied;
+}
 
 std::unique_ptr<proto::FailureT> MakeFailure(const Error& error, const Digest& graph_key, const std::string& compiler,
                                              const Config& config, int64_t now_s) {
@@ -56,11 +58,11 @@ std::unique_ptr<proto::FailureT> MakeQuarantine(const std::string& why, const Di
 }
 
 cache::Task<std::vector<Digest>> Quarantine(Core& core, Digest artifact, std::string why, Until until,
-                                            std::string tenant) {
+                                            std::optional<std::string> tenant) {
   CO_TRY_ASSIGN(const CompilerFacts facts, core.compilers.Facts());
   std::vector<std::pair<EntryRef, Digest>> found;  // with the graph key of the artifact
   const auto find = [&](const EntryRef& entry) {
-    if (!tenant.empty() && TenantOf(entry->key) != tenant) return true;
+    if (tenant && TenantOf(entry->key) != *tenant) return true;
     for (const auto& stored : entry->record.variants) {
       if (!IsOrWas(*stored, artifact)) continue;
       found.emplace_back(entry, Digest{stored->graph_key_low, stored->graph_key_high});
@@ -72,7 +74,7 @@ cache::Task<std::vector<Digest>> Quarantine(Core& core, Digest artifact, std::st
   std::vector<Digest> entries;
   for (const auto& [entry, graph_key] : found) {
     const auto failure = MakeQuarantine(why, graph_key, facts.identity, core.clock.now_s());
-    if (tenant.empty()) CO_TRY(co_await PutFailure(core, graph_key, entry->function, *failure, until));
+    if (!tenant) CO_TRY(co_await PutFailure(core, graph_key, entry->function, *failure, until));
     Entries::Change drop = [&](proto::EntryRecordT& record) { DropQuarantined(record, artifact, *failure); };
     CO_TRY(co_await core.entries.ChangeStored(entry->digest, std::move(drop), until));
     entries.push_back(entry->digest);

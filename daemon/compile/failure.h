@@ -33,10 +33,10 @@ std::unique_ptr<proto::FailureT> MakeQuarantine(const std::string& why, const Di
                                                 const std::string& compiler, int64_t now_s);
 
 /// Nobody gets the artifact any more, and its graph is not compiled again before `ingot retry`. Digests of the entries
-/// that had it. Where another tenant than the daemon's own user says so, that is so for its entries alone: what it says
-/// of code takes none from others. kNotFound: none has.
+/// that had it. Where a tenant is named, that is so for its entries alone: what it says of code takes none from others.
+/// kNotFound: none has.
 cache::Task<std::vector<Digest>> Quarantine(Core& core, Digest artifact, std::string why, Until until,
-                                            std::string tenant = {});
+                                            std::optional<std::string> tenant = {});
 
 /// The error to answer with, or none when it is time to try again.
 std::optional<Error> FailureInForce(const proto::FailureT& failure, int64_t now_s);

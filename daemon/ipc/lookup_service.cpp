@@ -88,19 +88,19 @@ boost::asio::awaitable<Reply> LookupService::Lookup(Buffer body, Until until, Ca
     MutexLock lock(mutex_);
     seen_.Put(bytes, {caller.tenant, digest}, 1);
   }
-  Reply reply = co_await Answer(key, digest, again, until);
+  Reply reply = co_await Answer(key, again, until);
   // After the answer: what else the job will want costs this look-up nothing.
   core_.jobs.Used(caller.job, digest, key);
   co_return reply;
 }
 
-boost::asio::awaitable<Reply> LookupService::Answer(const cache::Key& key, Digest digest, bool again, Until until) {
-  Result<EntryRef> entry = co_await core_.entries.Get(digest, until);
+boost::asio::awaitable<Reply> LookupService::Answer(const cache::Key& key, bool again, Until until) {
+  Result<EntryRef> entry = co_await core_.entries.Of(key, until);
   if (!IsServed(entry) || again) {
     // What comes later than this serves the next call, or the compile that is about to be asked for.
     const Until soon = until.AtMost(std::chrono::milliseconds(core_.config.cluster_lookup_ms_max));
     const bool came = co_await core_.sharing.EntryFor(key, soon);
-    if (came) entry = co_await core_.entries.Get(digest, until);
+    if (came) entry = co_await core_.entries.Of(key, until);
   }
   if (IsServed(entry)) {
     co_return co_await FoundInPart(*entry, until);

@@ -30,7 +30,7 @@ class LookupService {
 
   /// The answer to a request of these bytes, from what can be looked at without waiting for another thread.
   std::optional<ReadyAnswers::Answer> FindInMemory(const Digest& request, const std::string& tenant);
-  boost::asio::awaitable<Reply> Answer(const cache::Key& key, Digest digest, bool again, Until until);
+  boost::asio::awaitable<Reply> Answer(const cache::Key& key, bool again, Until until);
   Reply Found(const Entry& entry, std::vector<SealedRef> files);
   boost::asio::awaitable<Reply> FoundInPart(EntryRef entry, Until until);
   Reply Missed(const cache::Key& key, const Explanation& explanation);

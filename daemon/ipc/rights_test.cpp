@@ -184,6 +184,37 @@ TEST_F(TenantsTest, WhyNothingWasFoundSaysNothingOfAnother) {
   EXPECT_THAT(why, testing::Not(HasSubstr("secret")));
 }
 
+TEST_F(TenantsTest, NobodyAsksOfWhatIsAnothers) {
+  // Its digest can be worked out by whoever has the program.
+  proto::CompileT request = MakeCompile("f", "graph same 4");
+  request.key = MakeKey("f", "a secret name");
+  ASSERT_TRUE(Connect()->Compile(request));
+  const std::string theirs = ToKey(*MakeKey("f", "a secret name")).ToDigest().ToHex();
+  ASSERT_THAT(As(kOne, kOne, "compile g 'graph same 4'"), StartsWith("compiled"));
+  const auto found = Connect()->Lookup(*request.key);
+  const std::string artifact = ArtifactOf(*found->reply.variants.at(0)).ToHex();
+  for (const char* verb : {"inspect", "why-miss"}) {
+    const std::string told = As(kOne, kOne, fmt::format("ask {} key {}", verb, theirs));
+    EXPECT_THAT(told, StartsWith("not_found")) << verb;
+    EXPECT_THAT(told, testing::Not(HasSubstr("secret"))) << verb;
+  }
+  EXPECT_THAT(As(kOne, kOne, fmt::format("ask diff a {} b {}", artifact, theirs)), StartsWith("not_found"));
+  // Code that both have names the entry of who asks alone.
+  EXPECT_THAT(As(kOne, kOne, fmt::format("ask text graph {}", theirs)), StartsWith("not_found"));
+  const std::string status = As(kOne, kOne, "ask status x y");
+  EXPECT_THAT(status, HasSubstr("\"oldest_flights\":[]"));
+  EXPECT_THAT(status, HasSubstr("\"cluster\":null"));
+}
+
+TEST_F(TenantsTest, WhatATenantFoundWrongIsNotGivenToItAgain) {
+  ASSERT_THAT(As(kOne, kOne, "compile f 'graph f 4'"), StartsWith("compiled"));
+  ASSERT_TRUE(Connect()->Compile(MakeCompile("f", "graph f 4")));
+  const std::string artifact = ArtifactOf(*Connect()->Lookup(*MakeKey("f"))->reply.variants.at(0)).ToHex();
+  ASSERT_EQ(As(kOne, kOne, "quarantine " + artifact), "ok");
+  EXPECT_THAT(As(kOne, kOne, "compile f 'graph f 4'"), StartsWith("internal"));
+  EXPECT_THAT(As(kOne, kOne, "lookup f"), StartsWith("missed"));
+}
+
 TEST_F(TenantsTest, WhatOneSaysIsWrongIsTakenFromNoOther) {
   ASSERT_THAT(As(kOne, kOne, "compile f 'graph f 4'"), StartsWith("compiled"));
   ASSERT_TRUE(Connect()->Compile(MakeCompile("f", "graph f 4")));

@@ -69,9 +69,10 @@ struct Door {
     acceptor.open(Protocol(), error);
     if (!error) fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
     // The mode is narrowed before the name exists for others: bind() creates the file.
-    const mode_t mask = umask(0777 & ~mode);
+    const mode_t mask = umask(0177);
     if (!error) acceptor.bind(Protocol::endpoint(at), error);
     umask(mask);
+    if (!error && mode != 0600 && chmod(at.c_str(), mode) != 0) return ErrorFromErrno(errno, "chmod " + at);
     if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
     if (!error) acceptor.non_blocking(true, error);
     if (error) return Error(Code::kUnavailable, fmt::format("listen on {}: {}", at, error.message()));

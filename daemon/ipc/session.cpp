@@ -259,7 +259,11 @@ void Session::Take(const proto::FrameHeader& header, Bytes body, Buffer own) {
   GlobalMetrics().Add(Counter::requests);
   // Before anything is refused: those of the next frame come after them.
   std::vector<UniqueFd> files;
-  if (right_ == Right::kAdminister && header.descriptors <= descriptors_.size()) {
+  if (right_ == Right::kAdminister && header.descriptors > descriptors_.size()) {
+    return Part(Error(Code::kCorrupt, fmt::format("a frame announced {} descriptors, {} arrived", header.descriptors,
+                                                  descriptors_.size())));
+  }
+  if (right_ == Right::kAdminister) {
     const auto end = descriptors_.begin() + header.descriptors;
     files.assign(std::move_iterator(descriptors_.begin()), std::move_iterator(end));
     descriptors_.erase(descriptors_.begin(), end);

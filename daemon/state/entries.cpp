@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/state/entries.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <unordered_set>
@@ -45,6 +47,11 @@ std::vector<uint64_t> NumbersOf(const cache::Key& key) {
     numbers.push_back(hasher.Finish().low);
   }
   return numbers;
+}
+
+Error OtherKey(const Digest& digest) {
+  return Error(Code::kCorrupt,
+               fmt::format("another key has the digest {}: nothing is stored for this one", digest.ToHex()));
 }
 
 }  // namespace
@@ -128,6 +135,12 @@ Task<EntryRef> Entries::Get(Digest digest, Until until) {
   co_return read.entry;
 }
 
+Task<EntryRef> Entries::Of(cache::Key key, Until until) {
+  CO_TRY_ASSIGN(EntryRef entry, co_await Get(key.ToDigest(), until));
+  if (cache::EncodeKey(entry->key) == cache::EncodeKey(key)) co_return entry;
+  co_return OtherKey(entry->digest);
+}
+
 Task<EntryRef> Entries::Look(Digest digest, Until until) {
   if (EntryRef recent = Peek(digest)) co_return recent;
   CO_TRY_ASSIGN(Read read, co_await ReadStored(digest, until));
@@ -188,6 +201,10 @@ Task<EntryRef> Entries::ReadChangeWrite(Digest digest, const proto::EntryKeyT* k
     if (before == nullptr && key == nullptr) {
       co_return Error(Code::kNotFound, "no value " + digest.ToHex() + " in entries");
     }
+    // Of another tenant, say: what is said of this key is not said of that one.
+    const bool is_other =
+        before != nullptr && key != nullptr && cache::EncodeKey(before->key) != cache::EncodeKey(ToKey(*key));
+    if (is_other) co_return OtherKey(digest);
     proto::EntryRecordT record;
     if (before != nullptr) {
       record = Copy(before->record);

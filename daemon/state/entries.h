@@ -57,6 +57,8 @@ class Entries {
   std::shared_ptr<const Lru<EntryRef>::Kept> PeekKept(const Digest& digest);
   /// kNotFound: absent; kCorrupt: what was stored cannot be read, and is gone.
   Task<EntryRef> Get(Digest digest, Until until);
+  /// The entry of just this key. kCorrupt: another key has its digest, which is no witness that they are one.
+  Task<EntryRef> Of(cache::Key key, Until until);
   /// As Get, for who goes through many: what memory holds stays what is served.
   Task<EntryRef> Look(Digest digest, Until until);
 

@@ -20,6 +20,10 @@ class Progress {
     /// It waits for the compile of this graph key, whose flight says how far that is (daemon/compile/flights.h).
     std::optional<Digest> flight = std::nullopt;
   };
+  /// What a client of a tenant has called it: no other tenant asks, or takes it away.
+  static std::string NameOf(const std::string& tenant, const std::string& name) {
+    return tenant.empty() || name.empty() ? name : tenant + " " + name;
+  }
   explicit Progress(std::string name);
   ~Progress();
   Progress(const Progress&) = delete;

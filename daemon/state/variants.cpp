@@ -185,17 +185,23 @@ bool IsUnsigned(const proto::StoredVariantT& stored) {
 bool IsUnsigned(const proto::GraphRecordT& record) { return record.origin && record.origin->envelope.empty(); }
 
 void AddOrigin(proto::StoredVariantT& stored, Bytes envelope) {
-  const auto said = [](Bytes bytes) {
+  // What is said anew by a builder takes the place of what he said before, where it falls with all that that falls
+  // with.
+  const auto built_s = [](Bytes bytes) {
     const auto decoded = cache::DecodeEnvelope(bytes);
     const auto provenance = decoded ? cache::DecodeProvenance(decoded->provenance) : decoded.error();
-    return provenance ? std::pair(provenance->builder, provenance->built_s) : std::pair(cache::KeyId(), int64_t{0});
+    return provenance ? provenance->built_s : int64_t{0};
   };
-  const auto [builder, built_s] = said(envelope);
-  for (const auto& one : stored.origins) {
-    const auto [other, other_s] = said(one->envelope);
-    if (other == builder && other_s > built_s) return;
-  }
-  std::erase_if(stored.origins, [&](const auto& one) { return said(one->envelope).first == builder; });
+  const auto builder = [](Bytes bytes) {
+    const auto decoded = cache::DecodeEnvelope(bytes);
+    return decoded ? decoded->key : cache::KeyId();
+  };
+  const auto covers = [&](Bytes newer, Bytes older) {
+    return builder(newer) == builder(older) && built_s(newer) >= built_s(older) &&
+           std::ranges::includes(cache::VoucherKeysOf(newer), cache::VoucherKeysOf(older));
+  };
+  if (std::ranges::any_of(stored.origins, [&](const auto& one) { return covers(one->envelope, envelope); })) return;
+  std::erase_if(stored.origins, [&](const auto& one) { return covers(envelope, one->envelope); });
   auto origin = std::make_unique<proto::OriginT>();
   origin->envelope.assign(envelope.begin(), envelope.end());
   stored.origins.push_back(std::move(origin));

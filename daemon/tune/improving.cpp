@@ -159,7 +159,8 @@ cache::Task<Improving::Outcome> Improving::ImproveVariant(EntryRef entry, const 
   CO_TRY_ASSIGN(const auto record, co_await ReadGraphRecord(core_.index, graph_key, until));
   if (record && record->failure) co_return outcome;
   const Digest other = record ? Digest{record->artifact_low, record->artifact_high} : artifact;
-  if (other != artifact) {
+  // What others made of it answers whom they may answer, which is judged where it is asked for: it improves nothing.
+  if (other != artifact && !record->origin) {
     Result<SealedRef> better = co_await core_.blobs.Get(other, until);
     auto by = better ? RecipeOf((*better)->bytes()) : Result<std::shared_ptr<const proto::RecipeT>>(better.error());
     if (WorthOf(by) > WorthOf(recipe)) {

@@ -160,6 +160,7 @@ int Main(int count, char** given) {
   app.require_subcommand(1);
   client::ConnectionOptions options;
   options.kind = "cli";
+  options.administers = true;
   app.add_option("--store", options.store_dir, "Directory of the store (INGOT_STORE_DIR)")->type_name(values::kFile);
   app.add_option("--socket", options.socket, "Socket of the daemon (INGOT_SOCKET)")->type_name(values::kFile);
   std::string color = "auto";

@@ -229,18 +229,31 @@ Result<CompileAnswer> Connection::Compile(const proto::CompileT& request, int de
   return answer;
 }
 
+Result<proto::Frame> Connection::AskAdmin(Bytes body, int deadline_ms, const std::vector<int>& files) {
+  Result<proto::Frame> answer = Error(Code::kDenied, "nothing was asked");
+  for (int i = 0; i < kConnectionsMax; ++i) {
+    const Result<std::shared_ptr<Channel>> admin = Administer();
+    if (!admin) return Error(Code::kDenied, admin.error().message());
+    answer = (*admin)->Call(MessageType::Query, body, deadline_ms, files);
+    // A daemon parts with connections that lie idle.
+    if (answer || !(*admin)->parted()) break;
+  }
+  return answer;
+}
+
 Result<std::string> Connection::Query(const std::string& verb, const std::string& json, int deadline_ms,
                                       const std::vector<int>& files) {
   proto::QueryT request;
   request.verb = verb;
   request.json = json;
   const Buffer body = proto::PackMessage<proto::Query>(request);
-  Result<proto::Frame> answer = Call(MessageType::Query, MessageType::QueryReply, body, deadline_ms);
-  for (int i = 0; !answer && answer.error().code() == Code::kDenied && i < kConnectionsMax; ++i) {
-    const Result<std::shared_ptr<Channel>> admin = Administer();
-    if (!admin) return std::move(answer).error().Wrap(admin.error().message());
-    answer = (*admin)->Call(MessageType::Query, body, deadline_ms, files);
-    if (!answer && (*admin)->parted()) answer = Error(Code::kDenied, "the daemon parts with each connection");
+  const auto ask = [&] { return Call(MessageType::Query, MessageType::QueryReply, body, deadline_ms); };
+  const auto is_denied = [](const Result<proto::Frame>& of) { return !of && of.error().code() == Code::kDenied; };
+  Result<proto::Frame> answer = options_.administers ? AskAdmin(body, deadline_ms, files) : ask();
+  if (is_denied(answer)) {
+    Result<proto::Frame> other = options_.administers ? ask() : AskAdmin(body, deadline_ms, files);
+    // The daemon's own words say who may, and where.
+    if (!is_denied(other) || options_.administers) answer = std::move(other);
   }
   TRY_ASSIGN(const proto::Frame frame, std::move(answer));
   proto::QueryReplyT reply;

@@ -36,6 +36,8 @@ struct ConnectionOptions {
   std::string kind = "cpp";  ///< "python", "cpp", "cli"
   std::string build = std::string(proto::BuildId());
   bool start = true;  ///< Start a daemon when there is none.
+  /// Queries go to where the daemon is administered, where that can be reached: their answers are whole.
+  bool administers = false;
   int start_ms_max = 10'000;
   int hello_ms_max = 10'000;
   /// Takes the pages of each connection; none: this process runs no calls.
@@ -83,6 +85,8 @@ class Connection {
 
   Result<proto::Frame> Call(proto::MessageType type, proto::MessageType reply, Bytes body, int deadline_ms);
   Result<std::shared_ptr<Channel>> Ensure();
+  /// A query, to who administers. kDenied: he cannot be reached.
+  Result<proto::Frame> AskAdmin(Bytes body, int deadline_ms, const std::vector<int>& files);
   /// To where the daemon last spoken to is administered. kUnavailable.
   Result<std::shared_ptr<Channel>> Administer();
   Result<std::shared_ptr<Channel>> Connect() REQUIRES(mutex_);

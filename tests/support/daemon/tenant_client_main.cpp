@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A client for tests to start as another user: says one thing to the daemon at a socket, and prints what came of it.
-//   SOCKET compile FUNCTION GRAPH | lookup FUNCTION | claim FUNCTION TENANT | why FUNCTION | quarantine ARTIFACT |
-//   query VERB
+//   SOCKET compile FUNCTION GRAPH | lookup FUNCTION | claim FUNCTION TENANT | quarantine ARTIFACT | query VERB
+//   SOCKET ask VERB NAME VALUE ...
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -15,6 +15,13 @@ namespace ingot::daemon {
 namespace {
 
 using Json = nlohmann::json;
+
+/// What follows a verb: names and values in turn.
+Json Arguments(const std::vector<std::string>& words) {
+  Json arguments = Json::object();
+  for (size_t i = 2; i + 1 < words.size(); i += 2) arguments[words[i]] = words[i + 1];
+  return arguments;
+}
 
 std::string Ask(client::Connection& connection, const std::vector<std::string>& words) {
   const std::string& what = words.at(0);
@@ -35,6 +42,10 @@ std::string Ask(client::Connection& connection, const std::vector<std::string>& 
   if (what == "quarantine") {
     const Json arguments = {{"artifact", words.at(1)}, {"why", "it says so"}};
     return said(connection.Query("quarantine", arguments.dump()));
+  }
+  if (what == "ask") {
+    const auto answer = connection.Query(words.at(1), Arguments(words).dump());
+    return answer ? *answer : answer.error().ToText();
   }
   return said(connection.Query(words.at(1)));
 }

@@ -98,6 +98,7 @@ class RunningServer {
     options.store_dir = endpoint_.store_dir;
     options.socket = endpoint_.socket;
     options.start = false;
+    options.administers = true;
     auto connection = client::Connection::Open(options);
     EXPECT_TRUE(connection) << connection.error().ToText();
     return connection ? std::move(connection).value() : nullptr;
