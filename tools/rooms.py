@@ -61,7 +61,7 @@ INSIDE = {
     "daemon/serve": "daemon/state",
     "daemon/cluster": "daemon daemon/compile daemon/state",
     "daemon/admin": "daemon daemon/cluster daemon/compile daemon/explain daemon/serve daemon/state",
-    "daemon/web": "daemon daemon/admin daemon/serve daemon/state",
+    "daemon/web": "daemon daemon/admin daemon/compile daemon/serve daemon/state",
     "daemon/ipc": "daemon daemon/admin daemon/cluster daemon/compile daemon/explain daemon/state daemon/web",
     "daemon": "daemon/admin daemon/cluster daemon/compile daemon/explain daemon/ipc daemon/serve daemon/state daemon/tune",
     "tools/ingot/verbs": "tools/ingot",

@@ -9,12 +9,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "base/filesystem.h"
 #include "base/start_program.h"
@@ -60,17 +63,54 @@ class Child {
   pid_t pid_;
 };
 
-Result<pid_t> Start(const std::string& path, const std::string& format, int in, int out) {
+// Programs, their libraries, plugins and fonts.
+constexpr const char* kSystem[] = {
+    "/usr", "/bin", "/lib", "/lib64", "/etc/fonts", "/dev/null", "/etc/ld.so.cache", "/var/cache/fontconfig"};
+
+/// The file that a name stands for, as a shell finds it. Empty: none.
+std::string Find(const std::string& program, const std::string& search) {
+  if (program.find('/') != program.npos) return program;
+  for (size_t at = 0; at <= search.size();) {
+    const size_t end = std::min(search.find(':', at), search.size());
+    const std::string path = search.substr(at, end - at) + "/" + program;
+    if (access(path.c_str(), X_OK) == 0) return path;
+    at = end + 1;
+  }
+  return {};
+}
+
+/// Of a program that is installed elsewhere, its libraries and plugins too.
+std::vector<std::string> ReadableBy(const std::string& path) {
+  std::vector<std::string> readable(std::begin(kSystem), std::end(kSystem));
+  readable.push_back(path);
+  std::error_code failed;
+  const std::filesystem::path whole = std::filesystem::canonical(path, failed);
+  if (!failed && whole.parent_path().filename() == "bin") {
+    readable.push_back((whole.parent_path().parent_path() / "lib").string());
+  }
+  return readable;
+}
+
+Result<pid_t> Start(const std::string& name, const std::string& format, int in, int out, SandboxMode mode) {
+  const char* const set = std::getenv("PATH");
+  const std::string search = set == nullptr ? "/usr/bin:/bin" : set;
   Program program;
-  program.path = path;
+  program.path = Find(name, search);
   program.arguments = {"-T" + format};
   // Not this process's: credentials may be in it.
-  const char* const search = std::getenv("PATH");
-  program.environment = {fmt::format("PATH={}", search == nullptr ? "/usr/bin:/bin" : search), "LANG=C.UTF-8"};
+  program.environment = {fmt::format("PATH={}", search), "LANG=C.UTF-8"};
   program.descriptors = {in, out, -1};
+  Sandbox sandbox({.readable = ReadableBy(program.path), .starts_program = true});
+  program.before = [&sandbox, mode] {
+    if (mode == SandboxMode::kOff) return true;
+    const bool is_closed = IsClosed(sandbox.Enter());
+    return is_closed || mode == SandboxMode::kAuto;
+  };
+  if (program.path.empty())
+    return Error(Code::kNotFound, fmt::format("graphviz is not installed: there is no '{}'", name));
   Result<pid_t> pid = StartProgram(program);
   if (!pid && pid.error().code() == Code::kNotFound) {
-    return Error(Code::kNotFound, fmt::format("graphviz is not installed: there is no '{}'", path));
+    return Error(Code::kNotFound, fmt::format("graphviz is not installed: there is no '{}'", name));
   }
   return pid;
 }
@@ -93,7 +133,7 @@ Result<std::string> Draw(const std::string& program, const std::string& dot, con
   if (program.empty()) return Error(Code::kNotFound, "no program draws graphs here");
   TRY_ASSIGN(Pipe in, MakePipe());
   TRY_ASSIGN(Pipe out, MakePipe());
-  TRY_ASSIGN(const pid_t pid, Start(program, format, in.reads.get(), out.writes.get()));
+  TRY_ASSIGN(const pid_t pid, Start(program, format, in.reads.get(), out.writes.get(), limits.sandbox));
   Child child(pid);
   // It has nothing to do before it has read the text.
   Limit(pid, limits);

@@ -295,8 +295,9 @@ asio::awaitable<HttpAnswer> Site::AnswerPicture(Target target) {
   const Json json = Json::parse(*answer, nullptr, /*allow_exceptions=*/false);
   const std::string dot = json.value("text", "");
   const Config& config = core_.config;
+  const Result<SandboxMode> sandbox = ParseSandboxMode(config.worker_sandbox);
   const PictureLimits limits{std::chrono::seconds(config.web_picture_s_max), config.web_picture_bytes_max,
-                             config.web_picture_memory_bytes_max};
+                             config.web_picture_memory_bytes_max, sandbox ? *sandbox : SandboxMode::kRequired};
   const Until until = Until::In(limits.time + std::chrono::seconds(config.web_request_s_max));
   const Result<std::string> svg = co_await OnPool(DrawText(config.web_dot, dot, limits), until);
   Json out{{"dot", dot}, {"svg", nullptr}, {"why", ""}};
