@@ -8,6 +8,7 @@
 #include <cctype>
 
 #include "client/lib/run/alias_marks.h"
+#include "client/lib/run/believing_operator.h"
 #include "proto/operator_space.h"
 
 namespace ingot::client {
@@ -173,7 +174,10 @@ Error Refused(const std::string& name, std::string_view why) {
 std::string WhyNotAdmitted(const c10::OperatorHandle& op, NamedBy by) {
   const OperatorSpace space = proto::OperatorSpaceOf(op.schema().name());
   if (!proto::IsAdmitted(space)) return std::string(kInner);
-  if (space == OperatorSpace::kCore) return WhyNotComputed(op, space);
+  if (space == OperatorSpace::kCore) {
+    std::string why = WhyNotComputed(op, space);
+    return why.empty() && by == NamedBy::kArchive ? std::string(WhyBelieving(op)) : why;
+  }
   if (by == NamedBy::kArchive) return "is none of aten or prims";
   // What a library has registered is as much the process's own code as what it calls by itself.
   return space == OperatorSpace::kForeign ? std::string() : WhyNotComputed(op, space);

@@ -22,7 +22,8 @@ enum class NamedBy : uint8_t {
 /// that have a kernel for dense tensors of the CPU; that take tensors, numbers and words of which all that may be meant
 /// are known (CheckGiven), no storage, no stream, no object, and a generator only where none may be given; that write
 /// no more than elements of what they are given. A plan may name, besides, the functional collectives, what PyTorch
-/// brings along in other namespaces (its schemas are held to the same), and what libraries have registered.
+/// brings along in other namespaces (its schemas are held to the same), and what libraries have registered; an archive
+/// may not name what believes indices and sizes that it is given (believing_operator.h).
 ///
 /// Autograd's own marks, which are no step of anything, are admitted too. Empty where it is admitted, else why not:
 /// "takes a Storage ('source')".
