@@ -231,12 +231,12 @@ Result<Envelope> DecodeEnvelope(Bytes bytes) {
   return read;
 }
 
-Result<Buffer> SignProvenance(const SigningKey& key, Provenance provenance) {
+Result<Buffer> SignProvenance(const SigningKey& key, Provenance provenance, Statement kind) {
   Envelope envelope;
   envelope.key = key.public_key().id();
   provenance.builder = envelope.key;
   TRY_ASSIGN(envelope.provenance, EncodeProvenance(provenance));
-  envelope.signature = key.Sign(Statement::kProvenance, envelope.provenance);
+  envelope.signature = key.Sign(kind, envelope.provenance);
   return EncodeEnvelope(envelope);
 }
 

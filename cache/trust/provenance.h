@@ -74,6 +74,6 @@ Result<Envelope> DecodeEnvelope(Bytes bytes);
 std::set<std::string> VoucherKeysOf(Bytes envelope);
 
 /// Signs as `provenance.builder`, which is set to the key's.
-Result<Buffer> SignProvenance(const SigningKey& key, Provenance provenance);
+Result<Buffer> SignProvenance(const SigningKey& key, Provenance provenance, Statement kind = Statement::kProvenance);
 
 }  // namespace ingot::cache

@@ -35,6 +35,7 @@ std::string_view Context(Statement kind) {
   switch (kind) {
     case Statement::kProvenance: return "ingot provenance 1\n";
     case Statement::kRotation: return "ingot rotation 1\n";
+    case Statement::kExportedFile: return "ingot exported file 1\n";
   }
   return "";
 }

@@ -21,7 +21,7 @@ struct KeyId : FixedBytes<KeyId, 16> {
 struct Signature : FixedBytes<Signature, 64> {};
 
 /// What is signed. The words stand in front of the bytes, so that a signature of one kind is none of another.
-enum class Statement : uint8_t { kProvenance, kRotation };
+enum class Statement : uint8_t { kProvenance, kRotation, kExportedFile };
 
 /// The half of an ed25519 key that everybody may have. A value.
 struct PublicKey {

@@ -188,10 +188,10 @@ Judgement Trust::JudgeRecord(const Received& received, Bytes envelope) const {
   return state.policy->JudgeRecord(received, envelope, clock_.now_s());
 }
 
-Judgement Trust::JudgeEnvelope(Bytes envelope) const {
+Judgement Trust::JudgeEnvelope(Bytes envelope, Statement kind) const {
   const State state = Current();
   if (state.policy == nullptr) return {Verdict::kNoTrustFile, "nobody is trusted: " + state.trouble, {}};
-  return state.policy->JudgeEnvelope(envelope, clock_.now_s());
+  return state.policy->JudgeEnvelope(envelope, clock_.now_s(), kind);
 }
 
 Judgement Trust::JudgeFor(const Asked& asked, Bytes envelope) const {

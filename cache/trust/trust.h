@@ -48,7 +48,7 @@ class Trust {
 
   Judgement JudgeRecord(const Received& received, Bytes envelope) const;
   /// As TrustPolicy's, for looking at an envelope.
-  Judgement JudgeEnvelope(Bytes envelope) const;
+  Judgement JudgeEnvelope(Bytes envelope, Statement kind = Statement::kProvenance) const;
   Judgement JudgeFor(const Asked& asked, Bytes envelope) const;
   /// Judges again by the policy of now, so that what was revoked since the record was judged is not served.
   Judgement Judge(const Received& received, Bytes envelope, Bytes artifact) const;

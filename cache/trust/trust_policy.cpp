@@ -164,7 +164,7 @@ void TrustPolicy::FollowRotations() {
   }
 }
 
-Judgement TrustPolicy::JudgeSignature(Bytes envelope, int64_t now_s) const {
+Judgement TrustPolicy::JudgeSignature(Bytes envelope, int64_t now_s, Statement kind) const {
   if (envelope.empty()) return Say(Verdict::kUnsigned, "nobody has signed it");
   const auto unreadable = [](const Error& error) {
     const bool is_other = error.code() == Code::kIncompatible;
@@ -184,7 +184,7 @@ Judgement TrustPolicy::JudgeSignature(Bytes envelope, int64_t now_s) const {
                                                  read->key.ToHex()));
   }
   const std::string signer = fmt::format("key {} ({})", trusted->key.name, read->key.ToShort());
-  if (!trusted->key.Verifies(Statement::kProvenance, read->provenance, read->signature)) {
+  if (!trusted->key.Verifies(kind, read->provenance, read->signature)) {
     return Say(Verdict::kBadSignature, fmt::format("the signature is not of {} over these bytes: they were changed, "
                                                    "or somebody else signed them",
                                                    signer));
@@ -268,11 +268,12 @@ Judgement TrustPolicy::JudgeDomain(const Asked& asked, Judgement judgement, int6
   return judgement;
 }
 
-Judgement TrustPolicy::JudgeEnvelope(Bytes envelope, int64_t now_s) const {
-  Judgement judgement = JudgeSignature(envelope, now_s);
+Judgement TrustPolicy::JudgeEnvelope(Bytes envelope, int64_t now_s, Statement kind) const {
+  Judgement judgement = JudgeSignature(envelope, now_s, kind);
   if (judgement.verdict != Verdict::kAwaitsArtifact) return judgement;
   const Provenance& provenance = *judgement.provenance;
-  return JudgeDomain({provenance.function, provenance.group, provenance.target}, std::move(judgement), now_s);
+  const Asked asked{provenance.function, provenance.group, provenance.target};
+  return JudgeDomain(asked, std::move(judgement), now_s);
 }
 
 Judgement TrustPolicy::JudgeFor(const Asked& asked, Bytes envelope, int64_t now_s) const {
@@ -282,7 +283,7 @@ Judgement TrustPolicy::JudgeFor(const Asked& asked, Bytes envelope, int64_t now_
 }
 
 Judgement TrustPolicy::JudgeRecord(const Received& received, Bytes envelope, int64_t now_s) const {
-  Judgement judgement = JudgeSignature(envelope, now_s);
+  Judgement judgement = JudgeSignature(envelope, now_s, Statement::kProvenance);
   if (judgement.verdict != Verdict::kAwaitsArtifact) return judgement;
   const Provenance& provenance = *judgement.provenance;
   const auto refuse = [&](Verdict verdict, std::string_view part, const std::string& is, const std::string& asked) {

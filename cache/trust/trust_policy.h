@@ -106,8 +106,8 @@ class TrustPolicy {
   /// Everything that can be said before the artifact is there: kAwaitsArtifact, or why not. `now_s`: Unix seconds.
   Judgement JudgeRecord(const Received& received, Bytes envelope, int64_t now_s) const;
   /// The signature, and what the file says of its key and what was signed, with nothing to compare it to: for
-  /// looking at an envelope. kAwaitsArtifact, or why not.
-  Judgement JudgeEnvelope(Bytes envelope, int64_t now_s) const;
+  /// looking at an envelope. kAwaitsArtifact, or why not. `kind`: what it must have been signed as.
+  Judgement JudgeEnvelope(Bytes envelope, int64_t now_s, Statement kind = Statement::kProvenance) const;
   /// Whether what was let in for one call may answer another. kAwaitsArtifact, or why not.
   Judgement JudgeFor(const Asked& asked, Bytes envelope, int64_t now_s) const;
   /// Whether any domain is limited by target: then it must be known which one asks.
@@ -129,7 +129,7 @@ class TrustPolicy {
  private:
   friend class PolicyReader;
   /// The first half of JudgeRecord.
-  Judgement JudgeSignature(Bytes envelope, int64_t now_s) const;
+  Judgement JudgeSignature(Bytes envelope, int64_t now_s, Statement kind = Statement::kProvenance) const;
   Judgement JudgeDomain(const Asked& asked, Judgement judgement, int64_t now_s) const;
   /// Why a key may not write a domain; empty: it may.
   std::string WhyNotIn(const Domain& domain, const KeyId& id) const;

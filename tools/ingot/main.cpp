@@ -170,10 +170,10 @@ int Main(int count, char** given) {
   const Parsed* chosen = nullptr;
   CLI::App* help = app.add_subcommand("help", "What there is, or what a verb takes");
   help->prefix_command();
-  for (Verb verb : {StatsVerb(),  ListVerb(),     InspectVerb(),  WhyMissVerb(), RanksVerb(),  DiffVerb(),
-                    TextVerb(),   VerifyVerb(),   WarmVerb(),     GcVerb(),      EvictVerb(),  PinVerb(),
-                    UnpinVerb(),  TuneVerb(),     RetryVerb(),    DoctorVerb(),  ConfigVerb(), ExportVerb(),
-                    ImportVerb(), ManifestVerb(), PrefetchVerb(), SyncVerb(),    TopVerb()}) {
+  for (Verb verb : {StatsVerb(),  ListVerb(),   InspectVerb(),  WhyMissVerb(),  RanksVerb(),  DiffVerb(),
+                    TextVerb(),   VerifyVerb(), SignVerb(),     WarmVerb(),     GcVerb(),     EvictVerb(),
+                    PinVerb(),    UnpinVerb(),  TuneVerb(),     RetryVerb(),    DoctorVerb(), ConfigVerb(),
+                    ExportVerb(), ImportVerb(), ManifestVerb(), PrefetchVerb(), SyncVerb(),   TopVerb()}) {
     AddVerb(app, std::move(verb), parsed, chosen);
   }
   CLI::App* daemon = app.add_subcommand("daemon", "Start, stop and watch the daemon");

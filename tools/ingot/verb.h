@@ -95,6 +95,7 @@ Verb RanksVerb();
 Verb DiffVerb();
 Verb TextVerb();
 Verb VerifyVerb();
+Verb SignVerb();
 Verb WarmVerb();
 Verb GcVerb();
 Verb EvictVerb();
