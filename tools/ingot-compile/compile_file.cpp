@@ -162,7 +162,7 @@ Result<Json> CompileFile(const CompileRequest& request) {
     structure.variants.push_back(std::move(variant));
     steps.push_back(StepsOf(manifest));
   }
-  TRY(client::WriteExportedFile(request.output, file));
+  TRY(client::WriteExportedFile(request.output, file, request.descriptor));
   Json report = Report(request, *program, steps, file);
   report["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@ struct CompileRequest {
   std::string output;              ///< the exported file to write
   std::vector<std::string> sizes;   ///< "x.0=2..64", "x.0=4" (SizeChoice)
   std::vector<std::string> values;  ///< "shape=2,3": numbers that stand for an input of an ONNX model
+  std::optional<int> descriptor;    ///< Where the bytes go instead of to a file of that name.
 };
 
 /// Makes the exported file; gives what `ingot compile --json` prints (docs/cli.md). Errors name the node that failed.

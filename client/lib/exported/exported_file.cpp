@@ -234,7 +234,7 @@ Result<ExportedFile> ParseExportedFile(Bytes bytes) {
   }
 }
 
-Status WriteExportedFile(const std::string& path, const ExportedFile& file) {
+Status WriteExportedFile(const std::string& path, const ExportedFile& file, std::optional<int> descriptor) {
   if (Status status = Check(file); !status) return std::move(status).error().Wrap(path);
   std::string text;
   try {
@@ -250,7 +250,9 @@ Status WriteExportedFile(const std::string& path, const ExportedFile& file) {
   head.insert(head.end(), text.begin(), text.end());
   std::vector<Bytes> parts = BlobsOf(file);
   parts.insert(parts.begin(), head);
-  return WritePublicFile(path, parts);
+  if (!descriptor) return WritePublicFile(path, parts);
+  if (Status written = WriteParts(*descriptor, parts); !written) return std::move(written).error().Wrap(path);
+  return {};
 }
 
 }  // namespace ingot::client

@@ -55,6 +55,7 @@ Result<ExportedFile> ParseExportedFile(Bytes bytes);
 
 /// Replaces `path` by the file as a whole. kInvalid: there is no variant, a weight's elements are not
 /// as many as its sizes say, or neither inside nor elsewhere; the codes of base/filesystem.h when it cannot be written.
-Status WriteExportedFile(const std::string& path, const ExportedFile& file);
+/// With a descriptor the bytes go there, and `path` is only what errors call it.
+Status WriteExportedFile(const std::string& path, const ExportedFile& file, std::optional<int> descriptor = {});
 
 }  // namespace ingot::client

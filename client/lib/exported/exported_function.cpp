@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -47,16 +48,30 @@ Result<at::Tensor> TensorOf(const ExportedWeight& weight) {
   }
 }
 
+/// Where a file of weights is that an exported file names.
+Result<std::string> WhereIs(const std::string& named, const std::string& path, bool anywhere) {
+  const std::filesystem::path place(named);
+  const bool climbs = std::ranges::any_of(place, [](const std::filesystem::path& part) { return part == ".."; });
+  if (!anywhere && (place.is_absolute() || climbs || named.find('\0') != named.npos)) {
+    return Error(Code::kInvalid,
+                 fmt::format("weights at '{}', outside of the file's folder; load it with weights=\"anywhere\" (C++: "
+                             "WeightsFrom::kAnywhere) if that is meant",
+                             named));
+  }
+  return (std::filesystem::path(path).parent_path() / place).string();
+}
+
 /// The weights of a file as tensors, wherever their elements are.
-Result<std::vector<at::Tensor>> ReadWeights(std::vector<ExportedWeight> weights, const std::string& path) {
+Result<std::vector<at::Tensor>> ReadWeights(std::vector<ExportedWeight> weights, const std::string& path,
+                                            bool anywhere) {
   std::map<std::string, WeightFile> files;
   std::vector<at::Tensor> tensors;
   for (ExportedWeight& weight : weights) {
     if (!weight.file.empty()) {
       auto at = files.find(weight.file);
       if (at == files.end()) {
-        const std::filesystem::path where = std::filesystem::path(path).parent_path() / weight.file;
-        TRY_ASSIGN(WeightFile opened, WeightFile::Open(where.string()));
+        TRY_ASSIGN(const std::string where, WhereIs(weight.file, path, anywhere));
+        TRY_ASSIGN(WeightFile opened, WeightFile::Open(where));
         at = files.emplace(weight.file, std::move(opened)).first;
       }
       Result<Bytes> elements = at->second.ElementsOf(weight);
@@ -69,10 +84,13 @@ Result<std::vector<at::Tensor>> ReadWeights(std::vector<ExportedWeight> weights,
   return tensors;
 }
 
-Result<ExportedFunction> Read(const std::string& path) {
-  TRY_ASSIGN(const Buffer bytes, RealFilesystem().Read(path, std::numeric_limits<int64_t>::max()));
-  TRY_ASSIGN(const ExportedFile file, ParseExportedFile(bytes));
-  TRY_ASSIGN(const std::vector<at::Tensor> tensors, ReadWeights(file.weights, path));
+Result<ExportedFunction> Read(const std::string& path, const ExportedFunction::LoadOptions& options) {
+  Buffer read;
+  if (!options.content) {
+    TRY_ASSIGN(read, RealFilesystem().Read(path, std::numeric_limits<int64_t>::max()));
+  }
+  TRY_ASSIGN(const ExportedFile file, ParseExportedFile(options.content.value_or(read)));
+  TRY_ASSIGN(const std::vector<at::Tensor> tensors, ReadWeights(file.weights, path, options.weights_anywhere));
   ExportedFunction function{file.name, {}};
   for (const ExportedStructure& structure : file.structures) {
     ExportedFunction::Structure& made = function.structures.emplace_back();
@@ -104,8 +122,8 @@ std::vector<std::string> TextsOf(const std::vector<ExportedFunction::Structure>&
 
 }  // namespace
 
-Result<ExportedFunction> ExportedFunction::Load(const std::string& path) {
-  Result<ExportedFunction> loaded = Read(path);
+Result<ExportedFunction> ExportedFunction::Load(const std::string& path, const LoadOptions& options) {
+  Result<ExportedFunction> loaded = Read(path, options);
   if (!loaded) return std::move(loaded).error().Wrap(path);
   return loaded;
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "client/lib/exported/call_signature.h"
 #include "client/lib/exported/sized_program.h"
 
@@ -19,9 +21,17 @@ struct ExportedFunction {
     std::vector<SizedProgram> programs;
   };
 
-  /// Reads, checks and binds an exported file. Errors: those of ParseExportedFile, WeightFile,
-  /// LoadedArtifact::Open and Program::Bind; kNotFound: no such file; each names the path.
-  static Result<ExportedFunction> Load(const std::string& path);
+  struct LoadOptions {
+    /// What is in the file, where somebody has read and judged it: it is not read again.
+    std::optional<Bytes> content;
+    /// Weights may lie anywhere; else below the folder of the file, or where a link that is there leads.
+    bool weights_anywhere = false;
+  };
+  /// Reads, checks and binds an exported file, whose machine code can do what this process can. Errors: those of
+  /// ParseExportedFile, WeightFile, LoadedArtifact::Open and Program::Bind; kNotFound: no such file; kInvalid: weights
+  /// outside of its folder, or no regular file; each names the path.
+  static Result<ExportedFunction> Load(const std::string& path, const LoadOptions& options);
+  static Result<ExportedFunction> Load(const std::string& path) { return Load(path, LoadOptions()); }
 
   /// The first structure that a call has, and where its tensors stand in the call.
   struct Found {
