@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
@@ -54,14 +55,21 @@ class INGOT_API Client {
 /// Weights by the names they were recorded under ("self.layers.0.weight").
 using NamedTensors = std::map<std::string, at::Tensor>;
 
+/// Where the weights of an exported file may lie that are not in it.
+enum class WeightsFrom : uint8_t {
+  kBeside,    ///< Below the folder of the file.
+  kAnywhere,  ///< Where it says: who made it then names files of this machine.
+};
+
 /// A compiled function. Thread-safe; cheap to copy: copies share weights and code. Needs no Python,
 /// and no daemon once it is loaded.
 class INGOT_API Function {
  public:
-  /// An exported file (Python: f.export(path); command line: ingot compile) with the weights in it.
+  /// An exported file (Python: f.export(path); command line: ingot compile) with the weights in it. It is machine
+  /// code: whoever made it can do what this process can (`ingot verify FILE` tells who signed it).
   /// kNotFound: no such file; kCorrupt: damaged; kIncompatible: of another version, or made for
-  /// another processor.
-  static Result<Function> Load(const std::string& path);
+  /// another processor; kInvalid: its weights are outside of its folder.
+  static Result<Function> Load(const std::string& path, WeightsFrom weights = WeightsFrom::kBeside);
 
   /// What a daemon has stored. `key` is an entry's key or the start of it (ingot list): all its
   /// variants are loaded, the newest that takes a call serves it. Or it is the 32 hex digits of one

@@ -78,8 +78,9 @@ Result<std::vector<at::Tensor>> RunStructure(const client::ExportedFunction& fun
 
 }  // namespace
 
-Result<Function> Function::Load(const std::string& path) {
-  TRY_ASSIGN(client::ExportedFunction loaded, client::ExportedFunction::Load(path));
+Result<Function> Function::Load(const std::string& path, WeightsFrom weights) {
+  TRY_ASSIGN(client::ExportedFunction loaded,
+             client::ExportedFunction::Load(path, {{}, weights == WeightsFrom::kAnywhere}));
   return Function(std::make_shared<State>(State{std::move(loaded), false}));
 }
 

@@ -142,7 +142,14 @@ void BindExported(py::module_& m) {
           },
           py::arg("leaves"), py::arg("inputs"));
   py::class_<ExportedFunction>(m, "ExportedFunction", "A bound exported file; thread-safe.")
-      .def_static("load", [](const std::string& path) { return Unwrap(ExportedFunction::Load(path)); })
+      .def_static(
+          "load",
+          [](const std::string& path, const std::optional<py::bytes>& content, bool weights_anywhere) {
+            ExportedFunction::LoadOptions options{{}, weights_anywhere};
+            if (content) options.content = AsBytes(std::string_view(*content));
+            return Unwrap(ExportedFunction::Load(path, options));
+          },
+          py::arg("path"), py::arg("content"), py::arg("weights_anywhere"))
       .def_readonly("name", &ExportedFunction::name)
       .def_property_readonly("outputs", Outputs,
                              "Of each argument structure: of each variant the result structure as JSON (tree.py).")

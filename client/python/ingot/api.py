@@ -119,11 +119,17 @@ def mark_pure(function: typing.Any) -> typing.Any:
     return function
 
 
-def load(path: "str | os.PathLike[str]") -> "Loaded":
-    """An exported file as a callable: no daemon, no capture, weights included. It checks its arguments as a call site does.
+def load(path: "str | os.PathLike[str]", *, trust: "str | os.PathLike[str] | bool | None" = None, weights: str = "beside") -> "Loaded":
+    """An exported file is machine code: whoever made it can do what this process can. As a callable it needs no daemon and no capture, its
+    weights are included, and it checks its arguments as a call site does.
 
-    Raises :class:`ingot.Corrupt` or :class:`ingot.Incompatible` with the reason, :class:`ingot.NotFound` where a weight is missing.
+    ``trust``: a trust file (docs/trust.md), or True for ``~/.config/ingot/trust.toml``. Unless a key that may write files of this name has signed
+    exactly these bytes (``PATH.sig``; ``f.export(path, sign=True)``, ``ingot compile --sign``, ``ingot sign``), nothing of the file is used.
+    ``weights``: ``beside`` takes weights that are not inside from the file's folder alone, ``anywhere`` from where it says.
+
+    Raises :class:`ingot.Corrupt` or :class:`ingot.Incompatible` with the reason, :class:`ingot.NotFound` where a weight is missing,
+    :class:`ingot.Invalid` for a file that is not trusted, or weights elsewhere.
     """
     from ingot import exported
 
-    return exported.load(path)
+    return exported.load(path, trust, weights)

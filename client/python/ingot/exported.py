@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pathlib
+import subprocess
 import typing
 
 import torch
@@ -21,8 +22,8 @@ Structure = tuple[str | errors.Unsupported | None, typing.Sequence[binding.Varia
 
 
 def save(path: "str | os.PathLike[str]", name: str, structures: "typing.Iterable[Structure]",
-         weights: "str | os.PathLike[str]" = "inside") -> None:
-    """Writes the file. Weights are those that are bound now, each once: ``inside`` it; with ``reference`` in a safetensors file
+         weights: "str | os.PathLike[str]" = "inside", sign: "str | os.PathLike[str] | bool" = False) -> None:
+    """Writes the file, and its signature if that is asked for. Weights are those that are bound now, each once: ``inside`` it; with ``reference`` in a safetensors file
     beside it; or a safetensors file that exists, whose tensors are referred to where they are equal (others are inside).
 
     Unsupported names what a file cannot check or do without Python; NotFound: nothing has been compiled yet.
@@ -50,6 +51,8 @@ def save(path: "str | os.PathLike[str]", name: str, structures: "typing.Iterable
     inside = _native.write_exported(os.fspath(path), name, written, gathered.tensors, place, writes)
     if place and inside:
         log.warning("%s: %s of %s weights are not in %s; they are inside %s", name, inside, len(gathered.tensors), place, path)
+    if sign:
+        _sign(path, None if isinstance(sign, bool) else os.fspath(sign))
 
 
 class _Weights:
@@ -95,8 +98,8 @@ class Loaded:
     """A callable from an exported file. It takes the arguments of the recorded calls, checked as a call site does: structure,
     names of keywords, scalars, element types, sizes and strides. Thread-safe."""
 
-    def __init__(self, path: "str | os.PathLike[str]") -> None:
-        self._function = _native.ExportedFunction.load(os.fspath(path))
+    def __init__(self, path: "str | os.PathLike[str]", content: "bytes | None" = None, weights: str = "beside") -> None:
+        self._function = _native.ExportedFunction.load(os.fspath(path), content, weights == "anywhere")
         self.name: str = self._function.name
         roots = paths.Roots(self, ())
         self._outputs: "list[list[typing.Any]]" = [[tree.decode(json.loads(text), roots, loaded=True) for text in texts] for texts in self._function.outputs]
@@ -150,6 +153,37 @@ class _Match(typing.NamedTuple):
     """Kept: shapes hold their addresses."""
 
 
-def load(path: "str | os.PathLike[str]") -> Loaded:
-    """Reads, checks and binds an exported file."""
-    return Loaded(path)
+def load(path: "str | os.PathLike[str]", trust: "str | os.PathLike[str] | bool | None" = None, weights: str = "beside") -> Loaded:
+    """Reads, checks and binds an exported file; ``ingot.load`` says what the arguments mean."""
+    if weights not in ("beside", "anywhere"):
+        raise errors.Invalid(f"weights={weights!r}: only 'beside' or 'anywhere'")
+    if trust is None or isinstance(trust, bool) and not trust:
+        return Loaded(path, None, weights)
+    with open(path, "rb") as file:
+        content = file.read()
+    _verify(os.fspath(path), content, None if isinstance(trust, bool) else os.fspath(trust))
+    return Loaded(path, content, weights)
+
+
+def _sign(path: "str | os.PathLike[str]", key: "str | None") -> None:
+    """By the program that has the rules for private keys."""
+    words = [] if key is None else ["--private-key", key]
+    _run(["sign", os.fspath(path), *words], b"")
+
+
+def _verify(path: str, content: bytes, trust: "str | None") -> None:
+    """These very bytes: what lies under the path may be another file by the time at which it is looked at."""
+    words = [] if trust is None else ["--trust", trust]
+    _run(["verify", "-", "--name", path, "--signature", path + ".sig", *words], content)
+
+
+def _run(words: "list[str]", content: bytes) -> None:
+    native = pathlib.Path(_native.__file__)
+    # In a wheel, and in a tree that was built.
+    program = next((found for found in (native.parent / "bin" / "ingot", native.parents[2] / "bin" / "ingot") if found.exists()), None)
+    if program is None:
+        raise errors.NotFound(f"the program ingot, which looks at signatures, is not beside {native}")
+    done = subprocess.run([str(program), *words], input=content, capture_output=True)
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().removeprefix("ingot: ")
+        raise errors.Invalid(said.removeprefix("invalid: "))

@@ -53,6 +53,7 @@ ELSEWHERE = {
     "Python of ours": """test_adopting test_code_objects test_config test_cutting test_export_capture test_fx_passes test_package test_quantizing test_schemas
         test_types test_ways_in test_readme test_messages test_beyond_versions test_recorder test_deferred""",   # the last two are CMake's recorder_python
     "attacks on the daemon": "test_secrets test_places test_page test_rights",
+    "attacks by files, on programs": "test_models_in_sandbox test_signed_files",
     "minutes for little more": "test_opinfo test_architectures test_mutants",
     "fuzzers of Python, and themselves": ".interrupts .mutants",
 }

@@ -40,7 +40,7 @@ def exported(ingot, tmp_path, fn, *calls, **options):
             for _ in range(2):
                 step(*args, **kwargs)
     step.export(tmp_path / "f.ingot", **options)
-    return ingot.load(tmp_path / "f.ingot")
+    return ingot.load(tmp_path / "f.ingot", weights="anywhere")
 
 
 def t(*sizes):

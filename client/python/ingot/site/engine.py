@@ -477,17 +477,19 @@ class Engine:
         """The newest variant as text: ``graph``, ``optimized``, ``loop``, ``schedule``, ``plan``, ``guards``, ``llvm``, ``asm`` or ``dot``."""
         return report.as_text(self.name, self._entries.values(), stage, lambda query: self._link.get(self.config.connect_ms_max).query("text", query))
 
-    def export(self, path: "str | os.PathLike[str]", *, weights: "str | os.PathLike[str]" = "inside") -> None:
+    def export(self, path: "str | os.PathLike[str]", *, weights: "str | os.PathLike[str]" = "inside",
+               sign: "str | os.PathLike[str] | bool" = False) -> None:
         """Writes every argument structure that is served natively, with its variants and weights, to a file that ``ingot.load`` and
         C++ run without daemon or capture. What the function read besides its arguments is as it was when it was recorded.
 
         ``weights``: ``inside`` the file, ``reference`` (a safetensors file beside it), or the path of a safetensors file that has them.
+        ``sign``: a private key's file, or True for ``~/.config/ingot/signing.key``: writes ``PATH.sig``, for ``ingot.load(path, trust=...)``.
         Unsupported names what a file could not check without Python; NotFound when nothing has been compiled yet.
         """
         from ingot import exported
 
         exported.save(path, self.name, [(self._structures.get(number), [v for v in signature.entry.usable() if v.program is not None])
-                                        for number, signature in self._signatures.items()], weights)
+                                        for number, signature in self._signatures.items()], weights, sign)
 
     def end(self) -> None:
         """Lets go of what is watched: it would keep a program's files open when the interpreter takes modules apart. Calls are eager."""
