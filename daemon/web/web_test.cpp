@@ -532,7 +532,8 @@ TEST_F(WebTest, ShowsEntriesInPagesAndByKeyAndName) {
 TEST_F(WebTest, DrawsAGraphOrShowsItsText) {
   ASSERT_TRUE(Connect()->Compile(MakeCompile("f", "graph f 4")));
   const std::string program = dir_.path() + "/dot";
-  std::ofstream(program) << "#!/bin/sh\necho \"<svg>\"; cat; echo \"</svg>\"\n";
+  std::ofstream(program)
+      << "#!/bin/sh\necho \"<svg>\"; while IFS= read -r line; do echo \"$line\"; done; echo \"</svg>\"\n";
   chmod(program.c_str(), 0700);
   config_.web_dot = program;
   Restart();

@@ -16,7 +16,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 BLOCKS = [(found[1], found[2]) for found in FENCE.finditer(README)]
 SPANS = dict.fromkeys(span for span in re.findall(r"`([^`\n]+)`", FENCE.sub("", README)) if re.match(r"(ingot|ingotd|cmake|pip|tools/\w+)( |$)|.*[(=]", span))
 # What is said of, and is no line: set-up has run where a test does, and a bench takes minutes.
-NAMES = {"generate()", "tools/setup", "tools/bench", "ingotd"}
+NAMES = {"generate()", "trust=", "tools/setup", "tools/bench", "ingotd"}
 
 # What the reader has when the first block begins.
 BEFORE = '''
