@@ -222,8 +222,10 @@ bool IsOwnGroup(gid_t group) {
   char user_text[4096], group_text[4096];
   passwd user{}, *found_user = nullptr;
   struct group named{}, *found_group = nullptr;
-  if (getpwuid_r(geteuid(), &user, user_text, sizeof user_text, &found_user) != 0 || found_user == nullptr) return false;
-  if (getgrgid_r(group, &named, group_text, sizeof group_text, &found_group) != 0 || found_group == nullptr) return false;
+  if (getpwuid_r(geteuid(), &user, user_text, sizeof user_text, &found_user) != 0 || found_user == nullptr)
+    return false;
+  if (getgrgid_r(group, &named, group_text, sizeof group_text, &found_group) != 0 || found_group == nullptr)
+    return false;
   const bool is_alone = named.gr_mem[0] == nullptr;
   return is_alone && user.pw_gid == group && std::string_view(user.pw_name) == named.gr_name;
 }
@@ -240,16 +242,18 @@ Status CheckParentsAreKept(const std::string& path) {
     struct stat found{};
     if (::stat(at.c_str(), &found) != 0) return ErrorFromErrno(errno, "stat " + at.string());
     if (found.st_uid != 0 && found.st_uid != geteuid()) {
-      return Error(Code::kUnavailable, fmt::format("{} belongs to user {}, who can replace what leads to {}: keep it in "
-                                                   "a directory of user {}'s or root's",
-                                                   at.string(), found.st_uid, whole, geteuid()));
+      return Error(Code::kUnavailable,
+                   fmt::format("{} belongs to user {}, who can replace what leads to {}: keep it in "
+                               "a directory of user {}'s or root's",
+                               at.string(), found.st_uid, whole, geteuid()));
     }
     const bool by_group = (found.st_mode & S_IWGRP) != 0 && !IsOwnGroup(found.st_gid);
     const bool by_others = (found.st_mode & S_IWOTH) != 0;
     if ((found.st_mode & S_ISVTX) == 0 && (by_group || by_others)) {
-      return Error(Code::kUnavailable, fmt::format("others can replace what leads to {}, since {} is theirs to write (mode "
-                                                   "{:04o}): run chmod go-w {}, or keep it elsewhere",
-                                                   whole, at.string(), found.st_mode & 07777, at.string()));
+      return Error(Code::kUnavailable,
+                   fmt::format("others can replace what leads to {}, since {} is theirs to write (mode "
+                               "{:04o}): run chmod go-w {}, or keep it elsewhere",
+                               whole, at.string(), found.st_mode & 07777, at.string()));
     }
   }
   return {};

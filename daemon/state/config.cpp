@@ -423,10 +423,11 @@ Status ApplyConfigFile(Config& config, const std::string& path) {
   if (stat(path.c_str(), &found) == 0) {
     const bool is_kept = (found.st_uid == geteuid() || found.st_uid == 0) && (found.st_mode & S_IWOTH) == 0;
     if (!is_kept) {
-      return Error(Code::kInvalid,
-                   fmt::format("the configuration '{}' can be written by others (user {}, mode {:o}), who could say what "
-                               "is run: it must be this user's or root's, and written by nobody else (chmod o-w)",
-                               path, found.st_uid, found.st_mode & 07777));
+      return Error(
+          Code::kInvalid,
+          fmt::format("the configuration '{}' can be written by others (user {}, mode {:o}), who could say what "
+                      "is run: it must be this user's or root's, and written by nobody else (chmod o-w)",
+                      path, found.st_uid, found.st_mode & 07777));
     }
   }
   std::ifstream file(path);
