@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -124,6 +125,11 @@ struct Server::State {
   asio::awaitable<void> Accept(Door& door);
   asio::awaitable<void> Serve(std::shared_ptr<Session> session);
   void Welcome(UniqueFd fd, Right right);
+  /// Who administers is no client.
+  void CountClients() {
+    session_count = static_cast<size_t>(
+        std::ranges::count_if(sessions, [](const auto& session) { return session->right() == Right::kUse; }));
+  }
   bool AcceptOutOfDescriptors(Door& door);
   Census Count(const Peer& peer) const;
   void Displace(Session* session, const char* why);
@@ -347,7 +353,7 @@ void Server::State::Welcome(UniqueFd fd, Right right) {
   auto session = std::make_shared<Session>(std::move(accepted), share, std::move(*peer), right);
   session->reserved = reserved;
   sessions.insert(session);
-  session_count = sessions.size();
+  CountClients();
   idle.cancel();
   asio::co_spawn(io, Serve(std::move(session)), asio::detached);
 }
@@ -424,7 +430,7 @@ asio::awaitable<void> Server::State::Serve(std::shared_ptr<Session> session) {
     LogWarn("ended a session", {{"reason", e.what()}});
   }
   sessions.erase(session);
-  session_count = sessions.size();
+  CountClients();
   if (sessions.empty()) ArmIdle();
 }
 

@@ -86,6 +86,7 @@ class Session : public std::enable_shared_from_this<Session> {
   /// When it last sent a whole request or got a reply, or was seen to run a call.
   SteadyClock::time_point used() const;
   const Peer& peer() const { return peer_; }
+  Right right() const { return right_; }
 
   /// In one of the places kept for queries: it is answered nothing else.
   bool reserved = false;

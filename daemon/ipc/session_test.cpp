@@ -34,8 +34,8 @@ class SessionTest : public WireTest {
     change(config_);
     StartServer();
   }
-  std::shared_ptr<client::Channel> OpenChannel() {
-    auto channel = client::Channel::Connect(socket_path());
+  std::shared_ptr<client::Channel> OpenChannel(const std::string& more = "") {
+    auto channel = client::Channel::Connect(socket_path() + more);
     EXPECT_TRUE(channel) << channel.error().ToText();
     return channel ? std::move(channel).value() : nullptr;
   }
@@ -246,7 +246,7 @@ TEST_F(SessionTest, LongVerbsDoNotStarveShortOnes) {
   verify.verb = "verify";
   verify.json = R"({"recompile":true})";
   for (int i = 0; i < 8; ++i) {
-    verifying.push_back(OpenChannel());
+    verifying.push_back(OpenChannel(".admin"));
     EXPECT_FALSE(verifying.back()->Call(MessageType::Query, proto::PackMessage<proto::Query>(verify), 0));
   }
   compilers_->WaitForJob();
