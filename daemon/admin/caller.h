@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/unique_fd.h"
@@ -17,6 +18,11 @@ enum class Right : uint8_t {
 
 /// Who asks something of the daemon, and what came with it.
 struct Caller {
+  // Not an aggregate: GCC 12 copies those by their bytes where they are made within what a coroutine waits for.
+  Caller() = default;
+  explicit Caller(Right right, std::string tenant = {}, JobRef job = nullptr, std::vector<UniqueFd> files = {})
+      : right(right), tenant(std::move(tenant)), job(std::move(job)), files(std::move(files)) {}
+
   Right right = Right::kUse;
   /// Whose entries it is served (daemon/ipc/peer.h).
   std::string tenant = {};

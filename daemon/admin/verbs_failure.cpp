@@ -57,7 +57,8 @@ Task<Json> QuarantineVerb(const VerbCall& call) {
   const bool is_alone = config.client_uids.empty() && config.client_gids.empty();
   std::optional<std::string> tenant;
   if (!is_alone && call.caller.right != Right::kAdminister) tenant = call.caller.tenant;
-  CO_TRY_ASSIGN(const std::vector<Digest> entries, co_await Quarantine(call.core, artifact, why, call.until, tenant));
+  CO_TRY_ASSIGN(const std::vector<Digest> entries,
+                co_await Quarantine(call.core, artifact, why, call.until, std::move(tenant)));
   Json keys = Json::array();
   for (const Digest& entry : entries) keys.push_back(entry.ToHex());
   co_return Json{{"keys", keys}};

@@ -29,7 +29,8 @@ Task<Json> SplitVerb(const VerbCall& call) {
 /// The note of a key, or "". No look-up of an entry: nothing is missed where there is none.
 Task<Json> NotedVerb(const VerbCall& call) {
   CO_TRY_ASSIGN(const proto::EntryKeyT key, KeyOf(call));
-  const Result<EntryRef> entry = co_await call.core.entries.Of(ToKey(key), call.until);
+  cache::Key asked = ToKey(key);
+  const Result<EntryRef> entry = co_await call.core.entries.Of(std::move(asked), call.until);
   if (!entry && entry.error().code() != Code::kNotFound) co_return entry.error();
   if (entry) call.core.uses.Write(**entry);
   co_return Json{{"note", entry ? (*entry)->record.in_parts : ""}};

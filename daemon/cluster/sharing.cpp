@@ -162,7 +162,8 @@ boost::asio::awaitable<Sharing::Turn> Sharing::TurnFor(Digest graph_key, std::st
   // Where no bytes come from the cluster, others would be waited for in vain.
   while (until.Check() && core_.cluster.has_blobs()) {
     const Until step = until.AtMost(step_max);
-    turn.landed = co_await Known(graph_key, turn.identity, function, step);
+    std::string identity = turn.identity, asker = function;
+    turn.landed = co_await Known(graph_key, std::move(identity), std::move(asker), step);
     if (turn.landed) co_return turn;
     const Result<cache::Lease> lease = co_await core_.cluster.Acquire(graph_key, step);
     if (!lease) {
@@ -174,7 +175,9 @@ boost::asio::awaitable<Sharing::Turn> Sharing::TurnFor(Digest graph_key, std::st
     }
     if (lease->is_ours) {
       // Somebody may have published and gone between the two.
-      turn.landed = co_await Known(graph_key, turn.identity, function, step);
+      identity = turn.identity;
+      asker = function;
+      turn.landed = co_await Known(graph_key, std::move(identity), std::move(asker), step);
       if (turn.landed) {
         Ignore(co_await core_.cluster.Release(graph_key, lease->fence, step), "it ends by itself");
       } else {

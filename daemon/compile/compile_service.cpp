@@ -105,11 +105,13 @@ Task<void> CompileService::Prepare(Request& request) {
   request.message.patterns.clear();
   CO_TRY_ASSIGN(request.graph, core_.graphs.DigestOf(request.text));
   CO_TRY_ASSIGN(request.facts, core_.compilers.Facts());
-  Result<EntryRef> entry = co_await core_.entries.Of(request.key, request.until);
+  cache::Key asked = request.key;
+  Result<EntryRef> entry = co_await core_.entries.Of(std::move(asked), request.until);
   if (!entry || (*entry)->record.variants.empty()) {
     const Until soon = request.until.AtMost(std::chrono::milliseconds(core_.config.cluster_compile_ms_max));
     const bool came = co_await core_.sharing.EntryFor(request.key, soon);
-    if (came) entry = co_await core_.entries.Of(request.key, request.until);
+    asked = request.key;
+    if (came) entry = co_await core_.entries.Of(std::move(asked), request.until);
   }
   if (entry) request.entry = *entry;
   NewVariant variant{.kind = proto::VariantKind::Exact, .graph = request.graph, .fixed = request.fixed};

@@ -22,7 +22,7 @@ class CompileService {
 
   /// `tenant`: whose entries are meant. `until`: how long the client waits. A compile that was begun goes on after it,
   /// for the next who asks.
-  boost::asio::awaitable<Reply> Compile(Buffer body, Until until, std::string tenant = {});
+  boost::asio::awaitable<Reply> Compile(Buffer body, Until until, std::string tenant);
 
  private:
   struct Request;

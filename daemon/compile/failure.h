@@ -36,7 +36,7 @@ std::unique_ptr<proto::FailureT> MakeQuarantine(const std::string& why, const Di
 /// that had it. Where a tenant is named, that is so for its entries alone: what it says of code takes none from others.
 /// kNotFound: none has.
 cache::Task<std::vector<Digest>> Quarantine(Core& core, Digest artifact, std::string why, Until until,
-                                            std::optional<std::string> tenant = {});
+                                            std::optional<std::string> tenant);
 
 /// The error to answer with, or none when it is time to try again.
 std::optional<Error> FailureInForce(const proto::FailureT& failure, int64_t now_s);

@@ -94,13 +94,18 @@ boost::asio::awaitable<Reply> LookupService::Lookup(Buffer body, Until until, Ca
   co_return reply;
 }
 
+Task<EntryRef> LookupService::Find(const cache::Key& key, Until until) {
+  cache::Key asked = key;
+  co_return co_await core_.entries.Of(std::move(asked), until);
+}
+
 boost::asio::awaitable<Reply> LookupService::Answer(const cache::Key& key, bool again, Until until) {
-  Result<EntryRef> entry = co_await core_.entries.Of(key, until);
+  Result<EntryRef> entry = co_await Find(key, until);
   if (!IsServed(entry) || again) {
     // What comes later than this serves the next call, or the compile that is about to be asked for.
     const Until soon = until.AtMost(std::chrono::milliseconds(core_.config.cluster_lookup_ms_max));
     const bool came = co_await core_.sharing.EntryFor(key, soon);
-    if (came) entry = co_await core_.entries.Of(key, until);
+    if (came) entry = co_await Find(key, until);
   }
   if (IsServed(entry)) {
     co_return co_await FoundInPart(*entry, until);

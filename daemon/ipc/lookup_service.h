@@ -19,9 +19,9 @@ class LookupService {
   explicit LookupService(Core& core) : core_(core), seen_(kSeenMax, kSeenMax), ready_(kReadyMax) {}
 
   /// The answer when it is in memory. Of one thread alone; asked again it waits for nobody.
-  std::optional<Reply> Fast(Bytes body, const Caller& caller = {});
+  std::optional<Reply> Fast(Bytes body, const Caller& caller);
   /// The answer; may read the store.
-  boost::asio::awaitable<Reply> Lookup(Buffer body, Until until, Caller caller = {});
+  boost::asio::awaitable<Reply> Lookup(Buffer body, Until until, Caller caller);
   boost::asio::awaitable<Reply> Fetch(Buffer body, Until until);
 
  private:
@@ -30,6 +30,7 @@ class LookupService {
 
   /// The answer to a request of these bytes, from what can be looked at without waiting for another thread.
   std::optional<ReadyAnswers::Answer> FindInMemory(const Digest& request, const std::string& tenant);
+  Task<EntryRef> Find(const cache::Key& key, Until until);
   boost::asio::awaitable<Reply> Answer(const cache::Key& key, bool again, Until until);
   Reply Found(const Entry& entry, std::vector<SealedRef> files);
   boost::asio::awaitable<Reply> FoundInPart(EntryRef entry, Until until);

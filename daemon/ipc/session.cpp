@@ -278,7 +278,7 @@ void Session::Take(const proto::FrameHeader& header, Bytes body, Buffer own) {
     return busy("too many connections wait for answers (sessions_max); this one is answered queries only");
   }
   if (body.size() <= share_.config.fast_bytes_max) {
-    if (auto reply = share_.requests.Fast(header.type, body, {right_, peer_.tenant, job_, {}}))
+    if (auto reply = share_.requests.Fast(header.type, body, Caller(right_, peer_.tenant, job_)))
       return Send(header.request, std::move(*reply));
   }
   if (share_.draining && !is_query) {
@@ -323,7 +323,7 @@ void Session::Begin(const proto::FrameHeader& header, Buffer body, std::vector<U
       if (--share->unanswered == 0) share->on_quiet();
     });
   };
-  Caller caller{right_, peer_.tenant, job_, std::move(files)};
+  Caller caller(right_, peer_.tenant, job_, std::move(files));
   if (share_.requests.Start(header.type, std::move(body), finish, on_wait, std::move(caller))) return;
   GlobalMetrics().Add(Counter::busy);
   finish(ErrorReplyOf(Error(Code::kExhausted, "busy: too many requests wait (pool_queue_max)")));

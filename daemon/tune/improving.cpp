@@ -230,7 +230,8 @@ cache::Task<bool> Improving::Prove(EntryRef entry, Digest artifact, CompileJob j
   }
   if (!verdict.wrong.empty()) {
     GlobalMetrics().Add(Counter::proved_wrong);
-    CO_TRY(co_await Quarantine(core_, artifact, verdict.wrong, until));
+    std::optional<std::string> all_tenants;
+    CO_TRY(co_await Quarantine(core_, artifact, verdict.wrong, until, std::move(all_tenants)));
     co_return false;
   }
   if (!verdict.proof) verdict.proof = std::make_unique<proto::GraphProofT>();

@@ -266,8 +266,8 @@ Task<std::string> Site::OnPool(asio::awaitable<Result<std::string>> work, Until 
 }
 
 Task<std::string> Site::Ask(std::string verb, std::string arguments, Until until) {
-  co_return co_await OnPool(queries_.Run(std::move(verb), std::move(arguments), until, {.right = Right::kAdminister}),
-                            until);
+  Caller caller(Right::kAdminister);
+  co_return co_await OnPool(queries_.Run(std::move(verb), std::move(arguments), until, std::move(caller)), until);
 }
 
 asio::awaitable<HttpAnswer> Site::AnswerVerb(Target target, const Route& route) {

@@ -26,8 +26,8 @@ class Daemon {
   ~Daemon() { compilers_.Stop(); }
 
   void Serve(uint16_t type, Bytes body) {
-    Serve(type, body, {.tenant = "1001"});
-    Serve(type, body, {.right = daemon::Right::kAdminister});
+    Serve(type, body, daemon::Caller(daemon::Right::kUse, "1001"));
+    Serve(type, body, daemon::Caller(daemon::Right::kAdminister));
   }
 
  private:

@@ -168,7 +168,8 @@ boost::asio::awaitable<void> Node::Use(std::shared_ptr<Node> self, std::string k
   lookup.key = KeyOf(key);
   Buffer body = proto::PackMessage<proto::Lookup>(lookup);
   const Until soon = Until::In(Seconds(kLookupS), stop);
-  const daemon::Reply found = co_await self->lookup_->Lookup(std::move(body), soon);
+  daemon::Caller caller;
+  const daemon::Reply found = co_await self->lookup_->Lookup(std::move(body), soon, std::move(caller));
   if (!self->is_alive()) co_return;
   fleet.seen.added_s.push_back(std::chrono::duration<float>(SteadyNow() - asked).count());
   const auto* reply =
@@ -188,7 +189,8 @@ boost::asio::awaitable<void> Node::Use(std::shared_ptr<Node> self, std::string k
   compile.recording.assign(graph.begin(), graph.end());
   Buffer request = proto::PackMessage<proto::Compile>(compile);
   const Until late = Until::In(Seconds(kCompileS), stop);
-  const daemon::Reply compiled = co_await self->compile_->Compile(std::move(request), late);
+  std::string own_tenant;
+  const daemon::Reply compiled = co_await self->compile_->Compile(std::move(request), late, std::move(own_tenant));
   if (!self->is_alive()) co_return;
   if (compiled.type == proto::MessageType::CompileReply) {
     fleet.seen.ready_s.push_back(std::chrono::duration<float>(SteadyNow() - asked).count());
