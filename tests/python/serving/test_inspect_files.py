@@ -43,7 +43,7 @@ def test_an_entry_is_drawn_by_the_ending_of_the_file(filled, tmp_path):
     assert dot == filled.cli("text", "forward", "dot") and dot.count("subgraph cluster_") == 2 and "aten.sort" in dot
     folder = tmp_path / "bin"
     folder.mkdir()
-    (folder / "dot").write_text("#!/bin/sh\necho \"drawn $1\"\ncat\n")
+    (folder / "dot").write_text("#!/bin/sh\necho \"drawn $1\"\nexec cat\n")
     (folder / "dot").chmod(0o700)
     path = filled.env["PATH"]
     filled.env["PATH"] = f"{folder}:{path}"
